@@ -125,8 +125,7 @@ class Calls:
 
     def shared(self, job: TreePass) -> PassTasks:
         """Everything but the source that the tasks of a pass share."""
-        prefetch = self.lazy is None and job.layout.footprint.n_blocks_held > 1
-        return PassTasks(job.recipe, job.kept, self.gate(), prefetch, self.watch, job.ends)
+        return PassTasks(job.recipe, job.kept, self.gate(), job.layout.prefetches, self.watch, job.ends)
 
     def blocks(self, span: Span | None) -> list[Delayed]:
         """Delayed blocks of a span of a dask array."""

@@ -123,7 +123,7 @@ def transform_to_zarr(
     unit = unit_rows_for(n, k * dtype.itemsize, source.bounds[1] - source.bounds[0])
     spans = unit_spans(source.bounds, max(1, nbytes_of_rows(source, 1)), unit)
     client = active_client(source)
-    footprint = write_footprint(source, unit * k * dtype.itemsize, row_encoder.columns.size)
+    footprint = write_footprint(source, spans, unit * k * dtype.itemsize, row_encoder.columns.size)
     resources = with_listing(resources_for(client, memory_limit), given)
     tasks = tasks_or_refuse(f"one task of writing codes of {source.describe()}", footprint, resources)
     with publish_store(path, overwrite=overwrite) as output:

@@ -61,13 +61,12 @@ class PassWork:
     def seconds(self, layout: PassLayout, cores: int, tasks: int) -> float:
         """Clock time on ``cores`` cores with ``tasks`` span tasks at once.
 
-        The larger of two bounds: all cores busy all the time; and the task with the most spans, which reads the next
-        block while it works on the present one if it holds two.
+        The larger of two bounds: all cores busy all the time; and the task with the most spans, which may read the
+        next block while it works on the present one.
         """
         n_spans = len(layout.spans)
         most_spans = -(-n_spans // min(tasks, n_spans))
-        overlapped = layout.footprint.n_blocks_held > 1
-        alone = max(self.waiting, self.updating) if overlapped else self.waiting + self.updating
+        alone = max(self.waiting, self.updating) if layout.prefetches else self.waiting + self.updating
         return max(self.thread_seconds / cores, alone * most_spans / n_spans)
 
 

@@ -1,6 +1,7 @@
 """Cut of a pass into spans, and the bytes that it holds. Pure."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,13 +35,20 @@ class Tally:
         self.nbytes += nbytes
 
 
-def write_footprint(source: RowBlocks, unit_nbytes: int, n_selected: int) -> Footprint:
-    """Bytes a task holds that encodes row blocks of ``source`` and writes units of ``unit_nbytes``."""
+def lazy_blocks_held(source: LazyRowBlocks, spans: Sequence[Span]) -> int:
+    """Blocks there may be at once: all those of a span, while those of the span before are not yet released."""
+    rows = max(source.bounds[span.last_block] - source.bounds[span.first_block] for span in spans)
+    return -(-nbytes_of_rows(source, rows) // largest_block_nbytes(source)) * min(2, len(spans))
+
+
+def write_footprint(source: RowBlocks, spans: Sequence[Span], unit_nbytes: int, n_selected: int) -> Footprint:
+    """Bytes a task holds that encodes the rows of a span of ``source`` and writes units of ``unit_nbytes``."""
     block_rows = largest_block_rows(source)
+    held = lazy_blocks_held(source, spans) if isinstance(source, LazyRowBlocks) else 1
     return Footprint(
         block_nbytes=largest_block_nbytes(source),
         # sparse rows are copied out of their block; dense ones are seen through a view
-        n_blocks_held=1 if stored_entries(source) is None else 2,
+        n_blocks_held=held + (stored_entries(source) is not None),
         read_nbytes=source.read_nbytes,
         # the selected columns as read, in float64 and scaled; the unit being filled, as stored and as read back
         work_nbytes=3 * 8 * block_rows * n_selected + 3 * unit_nbytes,
@@ -68,6 +76,8 @@ class PassLayout:
         Bytes held.
     decodes_per_chunk : int
         Number of times that each chunk is decoded.
+    prefetches : bool
+        True if a task reads its next block while it works on the present one.
     """
 
     spans: tuple[Span, ...]
@@ -76,6 +86,7 @@ class PassLayout:
     flops: float
     footprint: Footprint
     decodes_per_chunk: int = 1
+    prefetches: bool = False
 
     @classmethod
     def of(cls, source: RowBlocks, accumulator: Accumulator[Any]) -> "PassLayout":
@@ -94,9 +105,8 @@ class PassLayout:
         )
         fan_in = fan_in_for(one_state) if len(spans) > 1 else 1
         largest = largest_block_nbytes(source)
-        if lazy:  # a task is handed all the blocks of its span at once; those of the next one may be there already
-            held = -(-nbytes_of_rows(source, max(span.n_rows for span in spans)) // largest)
-            held = held if held == 1 else 2 * held
+        if isinstance(source, LazyRowBlocks):
+            held = lazy_blocks_held(source, spans)
         else:  # one, and the next one coming
             held = min(max(span.last_block - span.first_block for span in spans), 1 if source.in_process else 2)
         state_nbytes = one_state
@@ -120,7 +130,7 @@ class PassLayout:
             merge_nbytes=merge_scratch_nbytes(accumulator),
         )
         decodes = 1 if by_columns is not None else getattr(source, "decodes_per_chunk", 1)
-        return cls(spans, fan_in, total_nbytes(source), flops * n, footprint, decodes)
+        return cls(spans, fan_in, total_nbytes(source), flops * n, footprint, decodes, held > 1 and not lazy)
 
 
 def _n_waiting(n_spans: int, fan_in: int, whole: float) -> int:

@@ -41,7 +41,7 @@ class Footprint:
     block_nbytes : int
         Largest decoded row block.
     n_blocks_held : int
-        Blocks one task holds at once: 2 with prefetch.
+        Blocks one task holds at once, with those that are read ahead or not yet released.
     read_nbytes : int
         Held by a reader beside its block.
     work_nbytes : int

@@ -250,7 +250,7 @@ def test_time_is_bounded_by_the_cores_and_by_the_slowest_task() -> None:
 
 def test_without_a_second_block_reading_and_arithmetic_take_turns() -> None:
     layout = layout_of(in_process=True)
-    assert layout.footprint.n_blocks_held == 1
+    assert not layout.prefetches
     assert PassWork(8.0, 8.0, 4.0).seconds(layout, cores=100, tasks=4) == 3.0
 
 

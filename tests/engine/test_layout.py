@@ -1,5 +1,6 @@
 """What a pass is projected to hold, against a simulation of one worker."""
 
+import dask.array as da
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from spae_dask.passes.layout import PassLayout, Tally
 from spae_dask.passes.memory import Footprint, tasks_that_fit
 from spae_dask.passes.merge_tree import MergeTree, Node
 from spae_dask.passes.spans import most_waiting
+from spae_dask.storage.sources.dask_blocks import DaskBlocks
 from tests.engine.levels import merge_levels
 from tests.engine.sources import Counted
 
@@ -55,6 +57,14 @@ def test_the_footprint_of_a_task_does_not_grow_with_the_rows() -> None:
 def test_arrays_of_this_process_are_read_without_prefetch() -> None:
     layout = PassLayout.of(ArrayBlocks(np.zeros((1000, 3)), 10), Gram(3))
     assert layout.footprint.n_blocks_held == 1
+
+
+@pytest.mark.parametrize(("rows", "held"), [(8 * 8192, 2), (8192, 1)])
+def test_a_block_of_a_dask_array_may_wait_for_its_release_while_the_next_one_is_made(rows: int, held: int) -> None:
+    layout = PassLayout.of(DaskBlocks(da.zeros((rows, 512), chunks=(8192, -1))), Gram(512))
+    assert len(layout.spans) == rows // 8192
+    assert layout.footprint.n_blocks_held == held
+    assert not layout.prefetches
 
 
 def test_more_tasks_than_spans_never_run() -> None:

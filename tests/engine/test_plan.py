@@ -16,6 +16,7 @@ from spae_dask.passes.layout import write_footprint
 from spae_dask.passes.memory import IDLE_NBYTES, LAST_SHARE, LIMIT_SHARE, Footprint, usable, worker_limit_for
 from spae_dask.passes.plan import Finish, Plan, Resources
 from spae_dask.passes.planner import make_plan, price, tasks_or_refuse
+from spae_dask.passes.write import unit_spans
 from tests.estimators.sources import Unreadable
 
 MIB = 1 << 20
@@ -122,7 +123,7 @@ def test_the_limit_a_refusal_names_is_the_smallest_for_all_passes_and_the_finish
 @given(st.integers(1, 2000), st.integers(1, 10**6), st.sampled_from(["f4", "f8", "i1"]), st.integers(1, 16))
 def test_the_limit_a_refusal_names_is_enough(d: int, rows_per_block: int, dtype: str, threads: int) -> None:
     source = Metadata((10**6, d), rows_per_block, np.dtype(dtype))
-    footprint = write_footprint(source, MIB, min(d, 10))
+    footprint = write_footprint(source, unit_spans(source.bounds, d * source.dtype.itemsize, 1000), MIB, min(d, 10))
     enough = worker_limit_for(footprint.worker_nbytes(1))
     assert tasks_or_refuse("it", footprint, Resources("here", 1, threads, enough)) >= 1
     with pytest.raises(MemoryBudgetExceeded):

@@ -17,10 +17,13 @@ from distributed import Client
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.engine.runner import DaskRunner
+from spae_dask.maths.encoders.codes import RowEncoder
 from spae_dask.passes.accumulators import Accumulator, CrossProducts, Gram, Moments, NonFinite, Together, Triangular
-from spae_dask.passes.layout import PassLayout
+from spae_dask.passes.layout import PassLayout, write_footprint
+from spae_dask.passes.write import WriteRows, unit_spans
 from spae_dask.storage.ingesting.ingest import ingest
 from spae_dask.storage.open import open_matrix
+from spae_dask.storage.writing.zarr_sink import create_sink, unit_rows_for
 from spae_dask.strategies.sketched import SketchSizes, sketch_recipe
 from tests.conftest import ClusterOpener
 from tests.engine.resident import PeakAboveIdle
@@ -164,6 +167,23 @@ def test_what_is_measured_is_at_most_what_was_projected_and_not_much_less(
     accumulator = case.accumulator(source.shape[1])
     peak, plan = measured(client, 1, source, accumulator), projected(1, source, accumulator)
     assert peak <= plan <= case.most * peak, f"measured {peak / MIB:.1f} MiB, projected {plan / MIB:.1f} MiB"
+
+
+@pytest.mark.parametrize("chunk_rows", [1000, 8192])
+def test_writing_the_codes_of_a_dask_array_takes_at_most_what_was_projected(
+    chunk_rows: int, client: Client, tmp_path: Path
+) -> None:
+    x = da.from_zarr(linked_store(tmp_path / "x.zarr", 128 * MIB, (chunk_rows, 512), 512)) * 2
+    source = open_matrix(x)
+    unit_rows = unit_rows_for(source.shape[0], 5 * 4, chunk_rows)
+    spans = unit_spans(source.bounds, 512 * 4, unit_rows)
+    columns = np.arange(0, 512, 40)
+    encoder = RowEncoder(columns, np.ones((columns.size, 5)), np.zeros(columns.size), np.ones(columns.size))
+    sink = create_sink(str(tmp_path / "codes.zarr"), (source.shape[0], 5), np.dtype("f4"), unit_rows, {})
+    plan = write_footprint(source, spans, unit_rows * 5 * 4, columns.size).worker_nbytes(1)
+    with PeakAboveIdle(client) as peak:
+        DaskRunner(source, client, 1).run_spans(WriteRows(encoder, sink), spans, "transform")
+    assert peak.nbytes <= plan <= 3 * peak.nbytes, f"measured {peak.nbytes / MIB:.1f}, projected {plan / MIB:.1f} MiB"
 
 
 @pytest.mark.slow
