@@ -346,7 +346,7 @@ class ColumnCycle:
         return state
 
     def _together(self, state: State) -> State:
-        """The state with the best coefficients of all columns at once, if they do not raise the loss."""
+        """The state with the best coefficients of all columns at once, of codes that stay apart."""
         places = [j for j, column in enumerate(state.columns) if column is not None]
         made = state.made()
         bases = [np.linalg.qr(self.reduced.columns[:, column.selected]) for column in made]
@@ -356,12 +356,10 @@ class ColumnCycle:
             return state  # what is explained holds no digit of the loss
         together = Coefficients([Q for Q, _ in bases], self.reduced.squares)
         start = np.concatenate([Q.T @ column.code for (Q, _), column in zip(bases, made, strict=True)])
-        found = together.parts(together.best(start))
         columns = list(state.columns)
-        for j, column, (_, R), part in zip(places, made, bases, found, strict=True):
+        for j, column, (_, R), part in zip(places, made, bases, together.parts(together.best(start)), strict=True):
             columns[j] = self._column(column.selected, scipy.linalg.solve_triangular(R, part)) or column
-        trial = self._state(columns)
-        return trial if trial.loss <= state.loss * (1.0 + _ROUNDING) else state
+        return self._state(columns)
 
     def _refit(self, state: State, j: int, column: Column) -> Column | None:
         problem = self.problem(state.made(without=j), column.selected)

@@ -44,8 +44,9 @@ class CscBlocks(CompressedBlocks):
         """Decoded chunks in flight, the entries looked at, the column pointers, and the block once more."""
         largest = max(array.chunks[0] * array.dtype.itemsize for array in (self.data, self.indices))
         in_flight = n_at_once(self.data) * int(largest)
-        entries = self._entries_at_once * (self.entry_nbytes + 32)
-        return in_flight + entries + 16 * self.indptr.shape[0] + BLOCK_NBYTES
+        n_entries = int(self.data.shape[0])
+        entries = min(n_entries, self._entries_at_once) * (self.entry_nbytes + 32)
+        return in_flight + entries + 16 * self.indptr.shape[0] + min(n_entries * self.entry_nbytes, BLOCK_NBYTES)
 
     @property
     def _entries_at_once(self) -> int:

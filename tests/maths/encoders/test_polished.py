@@ -534,7 +534,7 @@ def test_a_search_goes_on_from_the_answer_of_a_quick_one():
     assert rest.loss <= quick.loss
     assert rest.loss <= 1.002 * whole.loss
     again = encode_polished(X, 5, 10, start_H=quick.H, climbed=True, effort=0)
-    assert again.loss <= quick.loss
+    assert again.loss <= quick.loss * (1 + 1e-9)
     assert again.sweeps <= 2
 
 
