@@ -50,6 +50,9 @@ SELECTION_SHARE = 0.1
 TRIES = 2.0
 """Time of the search for the fewest nonzeros that reach a target, over that of one search."""
 
+SHARE_OF_SEARCH = 0.5
+"""Time of a quick search that starts from an encoder of similar data, over that of a search. Measured at 0.5 to 0.6."""
+
 UNKNOWN_NONZERO = 20
 """Nonzeros that a component is planned to have if the fit has a target."""
 
@@ -271,9 +274,20 @@ def finish_nbytes(n_features: int, n_rows: int | None = None) -> int:
 
 def core_finish(params: FitParameters, n_rows: int, n_features: int) -> Finish:
     """In-memory solve on a core (m, d): m is d, or the number of rows if those few rows are the core."""
-    a_nonzero = POLISH_SECONDS + POLISH_SECONDS_OF_COLUMN * n_features
-    seconds = CORE_SECONDS * (n_rows * n_rows * n_features) + a_nonzero * searched(params)
+    seconds = CORE_SECONDS * (n_rows * n_rows * n_features) + encoding_seconds(params, n_rows, n_features)
     return Finish(finish_nbytes(n_features, n_rows), seconds)
+
+
+def encoding_seconds(params: FitParameters, n_rows: int, n_features: int) -> float:
+    """Seconds of one encoder on a core (m, d) whose singular vectors are known."""
+    a_nonzero = POLISH_SECONDS + POLISH_SECONDS_OF_COLUMN * n_features
+    residuals = params.planned_components if params.method == "iterative" else 0  # each is decomposed
+    return residuals * CORE_SECONDS * (n_rows * n_rows * n_features) + a_nonzero * searched(params)
+
+
+def share_of_search(params: FitParameters) -> float:
+    """Time of one more encoder of similar data, over that of the first: a search starts where the first one ended."""
+    return SHARE_OF_SEARCH if params.method == "polished" else 1.0
 
 
 def holds_integers(source: RowBlocks) -> bool:

@@ -49,11 +49,12 @@ from spae_dask.strategies.base import (
     core_finish,
     holds_integers,
     refuse_fast,
+    share_of_search,
 )
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.core_summary import CoreSummary, Floats, summarize
 from spae_dask.strategies.doubly_sparse import choose_rows, rows_recipe
-from spae_dask.strategies.folds import SHARE_OF_SEARCH, FoldedCore, FoldPlan, chosen_components, encode_with_folds
+from spae_dask.strategies.folds import FoldedCore, FoldPlan, chosen_components, encode_with_folds
 from spae_dask.strategies.methods import Report
 from spae_dask.strategies.parameters import FitParameters, ScaleLike
 from spae_dask.strategies.residual_core import residual_of
@@ -309,7 +310,7 @@ class _CoreStrategy(Strategy):
         (n, d), design = shape, params.covariates
         held = _core_recipe(self.core, d, None, params.precision, n, None, design, plan).state_nbytes
         k = plan.rows.n_folds
-        seconds = alone.seconds * (1 + k + SHARE_OF_SEARCH * params.bootstraps) + k * plan.seconds(params, d)
+        seconds = alone.seconds * (1 + k + share_of_search(params) * params.bootstraps) + k * plan.seconds(params, d)
         return Finish(alone.nbytes + held + 3 * held // k, seconds)
 
     def fit(self, params: FitParameters, reader: Reader, source: RowBlocks, reports: Reports) -> Outcome:

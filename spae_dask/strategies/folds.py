@@ -17,7 +17,7 @@ from spae_dask.errors import InvalidInput
 from spae_dask.maths.linalg.design import COLLINEAR
 from spae_dask.maths.linalg.spectral import singular_values
 from spae_dask.passes.accumulators import CenteredTriangle, FoldStates, RowFolds, Scatter
-from spae_dask.strategies.base import UNKNOWN_NONZERO, core_finish
+from spae_dask.strategies.base import UNKNOWN_NONZERO, encoding_seconds, share_of_search
 from spae_dask.strategies.bootstraps import bootstrap
 from spae_dask.strategies.core_summary import CoreSummary, Floats, summary_about
 from spae_dask.strategies.held_out import (
@@ -41,8 +41,8 @@ N_SIZES = 6
 COLUMN_BLOCKS = 5
 """Blocks of columns, each of which is predicted from the others to choose a number of components."""
 
-QUICK, SHARE_OF_SEARCH = 0.0, 0.25
-"""Effort of the searches for encoders of other sizes, and their time over that of the usual one."""
+QUICK = 0.0
+"""Effort of the searches for encoders of other sizes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +72,8 @@ class FoldPlan:
     def seconds(self, params: FitParameters, d: int) -> float:
         """Time of the quick searches on one fold."""
         sizes = self.nonzeros or (UNKNOWN_NONZERO,) * N_SIZES
-        made = (core_finish(replace(params, n_nonzero=r), 1, d) for r in sizes)
-        return SHARE_OF_SEARCH * sum(each.seconds for each in made)
+        made = (encoding_seconds(replace(params, n_nonzero=r), d, d) for r in sizes)
+        return share_of_search(params) * sum(made)
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,6 +38,7 @@ from spae_dask.strategies.base import (
     refuse_no_candidates,
     refuse_panel,
     refuse_share,
+    share_of_search,
 )
 from spae_dask.strategies.candidate_set import (
     FEWER,
@@ -54,7 +55,7 @@ from spae_dask.strategies.folded_refit import (
     sketched_components,
     with_directions_of_folds,
 )
-from spae_dask.strategies.folds import N_SIZES, SHARE_OF_SEARCH, FoldPlan, chosen_components, encode_with_folds
+from spae_dask.strategies.folds import N_SIZES, FoldPlan, chosen_components, encode_with_folds
 from spae_dask.strategies.held_out import HeldOutComponents
 from spae_dask.strategies.methods import Report
 from spae_dask.strategies.parameters import FitParameters
@@ -294,7 +295,7 @@ class SketchStrategy(Strategy):
         seconds = search_seconds(params, shape[1])
         if params.fold_groups is not None:
             k = params.fold_groups.rows.n_folds
-            seconds *= 1 + k + SHARE_OF_SEARCH * (params.bootstraps + k * N_SIZES)
+            seconds *= 1 + k + share_of_search(params) * (params.bootstraps + k * N_SIZES)
         nbytes = TASK_OVERHEAD + int(ALLOCATOR_SLACK * two_read_finish_nbytes(params, *shape))
         beside = {"candidates": beside_second_read(params, *shape)}
         if self.n_passes_known(params):

@@ -73,7 +73,13 @@ class IterativeEncoder:
 
 
 def guaranteed_columns(
-    core: FloatArray, k: int, r: int, rng: np.random.Generator, *, rank_tol: RankTol = DEPENDENT
+    core: FloatArray,
+    k: int,
+    r: int,
+    rng: np.random.Generator,
+    *,
+    rank_tol: RankTol = DEPENDENT,
+    leading: FloatArray | None = None,
 ) -> IntArray:
     """Select by the derandomised round and by targeted greedy, and take whichever leaves less.
 
@@ -92,13 +98,16 @@ def guaranteed_columns(
     rank_tol : float or ndarray (d,), optional
         Relative length of a column's part outside the span of others below which the column counts as dependent on
         them; one for all columns, or one for each.
+    leading : ndarray (d, k'), optional
+        Top k right singular vectors, if they are known.
 
     Returns
     -------
     selected : ndarray (r,)
         Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
     """
-    choices = [select(core, k, r, rng, rank_tol=rank_tol) for select in (adaptive_derandomized, targeted_greedy)]
+    both = (adaptive_derandomized, targeted_greedy)
+    choices = [select(core, k, r, rng, rank_tol=rank_tol, leading=leading) for select in both]
     losses = [columns_loss(core, selected, k, rank_tol=rank_tol).loss for selected in choices]
     return choices[first_of_best([-loss for loss in losses], [selected.tolist() for selected in choices])]
 
@@ -157,13 +166,13 @@ def encode_iterative(
         D[:, squared_columns(D) <= noise**2] = 0.0
         if not np.any(D):
             break
-        sigma = right_singular(D, 1)[0]
+        sigma, leading = right_singular(D, 1)
         left = np.sqrt(squared_columns(D))
         tol = np.divide(noise, left, out=np.ones_like(noise), where=left > 0.0)
         if selection is None:
-            selected = guaranteed_columns(D, 1, budget, rng, rank_tol=tol)
+            selected = guaranteed_columns(D, 1, budget, rng, rank_tol=tol, leading=leading)
         else:
-            selected = select_columns(selection, D, 1, budget, rng, rank_tol=tol)
+            selected = select_columns(selection, D, 1, budget, rng, rank_tol=tol, leading=leading)
         h = encoder_from_columns(D, selected, 1, rank_tol=tol)[0]
         if not h.shape[1]:  # a caller's selection may contain only exhausted columns
             continue
