@@ -140,10 +140,14 @@ class ZarrBlocks:
 
     @property
     def read_nbytes(self) -> int:
-        """Decoded chunks in flight: as many as Zarr decodes at once, each beside its encoded form."""
-        at_once = int(zarr.config.get("async.concurrency") or 1)
+        """Bytes of the chunks of a block that are in flight."""
         rows_of_chunks = _most_touched(self.rows_per_block, self.array.chunks[0], self.shape[0])
-        return self.chunk_nbytes * min(at_once, rows_of_chunks * self.n_chunk_columns)
+        return self.in_flight_nbytes(rows_of_chunks * self.n_chunk_columns)
+
+    def in_flight_nbytes(self, n_chunks: int) -> int:
+        """Bytes of so many chunks, or as many as Zarr decodes at once: decoded, and encoded, which may be as large."""
+        at_once = int(zarr.config.get("async.concurrency") or 1)
+        return min(at_once, n_chunks) * self.chunk_nbytes * (2 if self.in_store.compressors else 1)
 
     @property
     def chunk_nbytes(self) -> int:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import zarr
 
 from spae_dask.blocks import uniform_bounds
 from spae_dask.errors import StorageError
@@ -63,10 +62,9 @@ class ZarrColumns:
 
     @property
     def read_nbytes(self) -> int:
-        """Decoded chunks in flight, each beside its encoded form."""
-        at_once = int(zarr.config.get("async.concurrency") or 1)
+        """Bytes of the chunks of a block that are in flight."""
         rows_of_chunks = -(-self.rows_per_block // self.blocks.array.chunks[0])
-        return self.blocks.chunk_nbytes * min(at_once, rows_of_chunks * self.n_chunk_columns)
+        return self.blocks.in_flight_nbytes(rows_of_chunks * self.n_chunk_columns)
 
     @property
     def in_process(self) -> bool:

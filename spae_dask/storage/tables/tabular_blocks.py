@@ -113,6 +113,7 @@ class TableBlocks:
         for left in range(0, self.shape[1], self.columns_at_once):
             right = min(left + self.columns_at_once, self.shape[1])
             self._read_columns(rows[:, left:right], piece, self.feature_names[left:right])
+        pa.default_memory_pool().release_unused()  # else what decoded columns took is kept beside all that follows
         return rows
 
     def _read_columns(self, rows: npt.NDArray[Any], piece: Piece, names: Sequence[str]) -> None:
