@@ -105,7 +105,7 @@ def stream_finish_nbytes(params: FitParameters, n_features: int) -> int:
     # SVD of a narrow one
     proposed = (held * stand_in + 4 * p) * d + max(3 * stand_in * panel, searched)
     # or the products of the candidates, and their refit or the bounds of the sketch
-    refitted = (c + 5 * p) * d + max(3 * (c + p) * panel + 12 * (c + p) ** 2, 4 * rows * d)
+    refitted = (c + 5 * p) * d + c * c + max(3 * (c + p) * panel + 12 * (c + p) ** 2, 4 * rows * d)
     return 8 * ((2 * rows + before + MOMENTS_HELD) * d + max(proposed, refitted))
 
 
