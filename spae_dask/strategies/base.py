@@ -41,8 +41,9 @@ measured for d = 13 to 2000, k = 3 to 50, r = 5 to 20."""
 
 POLISH_SECONDS_OF_COLUMN = 8e-6
 
-SKETCH_POLISH_SECONDS = 4e-5
-"""Seconds of polishing on a sketch and on its candidates, times d and the nonzeros, for d = 2000 to 8000."""
+SKETCH_POLISH_SECONDS = 2e-5
+"""Seconds of polishing on a sketch and on its candidates, times d and the nonzeros, beside two of those on a core:
+within half and twice of what was measured for d = 20 to 8000."""
 
 SELECTION_SHARE = 0.1
 """Part of that time taken by methods that choose columns and do not polish."""

@@ -20,7 +20,7 @@ from spae_dask.maths.linalg.spectral import pca_loss, right_singular
 from spae_dask.maths.selection.pool import promising
 from spae_dask.maths.selection.problem import distinct, ranked
 from spae_dask.maths.selection.targeted_greedy import targeted_greedy
-from spae_dask.strategies.base import SKETCH_POLISH_SECONDS, UNKNOWN_NONZERO, searched
+from spae_dask.strategies.base import POLISH_SECONDS, SKETCH_POLISH_SECONDS, UNKNOWN_NONZERO, searched
 from spae_dask.strategies.core_summary import Floats
 from spae_dask.strategies.methods import METHODS, Report, Search, lowest_allowed, ruled, watching
 from spae_dask.strategies.parameters import FitParameters
@@ -90,7 +90,7 @@ class CandidateSet:
 
 def search_seconds(params: FitParameters, n_features: int) -> float:
     """Seconds of the search on a sketch of so many columns, and on its candidates."""
-    return SKETCH_POLISH_SECONDS * min(n_features, POOL) * searched(params)
+    return (2 * POLISH_SECONDS + SKETCH_POLISH_SECONDS * min(n_features, POOL)) * searched(params)
 
 
 def choose_candidates(

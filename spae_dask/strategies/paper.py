@@ -57,8 +57,6 @@ from spae_dask.passes.accumulators.base import RunPass
 from spae_dask.passes.memory import ALLOCATOR_SLACK, TASK_OVERHEAD
 from spae_dask.passes.plan import Finish
 from spae_dask.strategies.base import (
-    SELECTION_SHARE,
-    SKETCH_POLISH_SECONDS,
     Outcome,
     Passes,
     Reader,
@@ -102,6 +100,9 @@ SVD_ARRAYS = 4
 
 PIVOTING_ARRAYS = 3
 """Arrays as large as a sketch that pivoting holds beside it: the residual, a copy, and a change of that."""
+
+COLUMN_SECONDS = 4e-6
+"""Seconds of choosing one column of d, over d."""
 
 
 @dataclass(frozen=True)
@@ -559,7 +560,7 @@ class PaperStrategy(Strategy):
         d = shape[1]
         nbytes = TASK_OVERHEAD + int(ALLOCATOR_SLACK * 8 * d * paper_finish_columns(params, d))
         beside = {name: 8 * d * columns for name, columns in paper_columns_beside(params, d).items()}
-        return Finish(nbytes, SELECTION_SHARE * SKETCH_POLISH_SECONDS * d * nonzeros(params), beside)
+        return Finish(nbytes, COLUMN_SECONDS * d * nonzeros(params), beside)
 
     def fit(self, params: FitParameters, reader: Reader, source: RowBlocks, reports: Reports) -> Outcome:  # noqa: ARG002
         fitted = fit_paper(params, reader.run_pass, source.shape[1], integers=holds_integers(source))
