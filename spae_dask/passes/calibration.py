@@ -323,7 +323,8 @@ def update_rate(
         whole = math.floor(TURN / (row_seconds * panel)) * panel
         part = min(panel, math.floor(LONGEST_TURN / row_seconds))
         n_rows = min(block.shape[0], max(whole, part, few))
-        turns = TURNS if n_rows * row_seconds < 2 * TURN else 1
+        # a kernel of sparse rows is loaded by the first turn that is worth it, which may be this one
+        turns = TURNS if sp.issparse(block) or n_rows * row_seconds < 2 * TURN else 1
         best = min(turn(n_rows) for _ in range(turns))
         if few < n_rows < panel:  # the fixed cost of a slice, such as touching the state, counts once
             more = max(0.0, best - first) / (n_rows - few) * (panel - n_rows)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput
 from spae_dask.maths.encoders.budgets import budgets_of
+from spae_dask.maths.linalg.spectral import SVD_LIMIT
 from spae_dask.passes.accumulators import Accumulator
 from spae_dask.passes.accumulators.base import State
 from spae_dask.passes.memory import TASK_OVERHEAD
@@ -32,8 +33,9 @@ FINISH_MATRICES = 12
 """d x d float64 matrices alive at the peak of the in-memory solve: the state, the core, the same scaled, and an
 SVD's own copies, vectors and work space. Measured at 11.7; at 6.4 where the Gram matrix's eigenvectors are enough."""
 
-CORE_SECONDS = 6e-10
-"""Seconds of the decompositions of a core, times d^3. These constants were measured on a server core of 15 Gflop/s."""
+CORE_SECONDS, LARGE_CORE_SECONDS = 6e-10, 2e-10
+"""Seconds of the decompositions of a core, times d^3: by an SVD, and of a larger core by its products. These constants
+were measured on a server core of 15 Gflop/s."""
 
 POLISH_SECONDS = 0.012
 """Seconds of polishing on a core a nonzero of all components, and of each column: within half and twice of what was
@@ -275,15 +277,21 @@ def finish_nbytes(n_features: int, n_rows: int | None = None) -> int:
 
 def core_finish(params: FitParameters, n_rows: int, n_features: int) -> Finish:
     """In-memory solve on a core (m, d): m is d, or the number of rows if those few rows are the core."""
-    seconds = CORE_SECONDS * (n_rows * n_rows * n_features) + encoding_seconds(params, n_rows, n_features)
+    seconds = _core_seconds(n_rows, n_features) + encoding_seconds(params, n_rows, n_features)
     return Finish(finish_nbytes(n_features, n_rows), seconds)
+
+
+def _core_seconds(n_rows: int, n_features: int) -> float:
+    """Seconds of the decompositions of a core (m, d)."""
+    rate = CORE_SECONDS if min(n_rows, n_features) <= SVD_LIMIT else LARGE_CORE_SECONDS
+    return rate * (n_rows * n_rows * n_features)
 
 
 def encoding_seconds(params: FitParameters, n_rows: int, n_features: int) -> float:
     """Seconds of one encoder on a core (m, d) whose singular vectors are known."""
     a_nonzero = POLISH_SECONDS + POLISH_SECONDS_OF_COLUMN * n_features
     residuals = params.planned_components if params.method == "iterative" else 0  # each is decomposed
-    return residuals * CORE_SECONDS * (n_rows * n_rows * n_features) + a_nonzero * searched(params)
+    return residuals * _core_seconds(n_rows, n_features) + a_nonzero * searched(params)
 
 
 def share_of_search(params: FitParameters) -> float:
