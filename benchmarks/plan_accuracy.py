@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -49,7 +50,7 @@ class DenseCase:
         d, and decoded bytes.
     dtype : str
         Of the entries; float64 ones are not whole numbers any more.
-    method : str
+    method, folds : str, int or None
         As for ``SparseEncoder``.
     """
 
@@ -57,11 +58,13 @@ class DenseCase:
     nbytes: int
     dtype: str = "float32"
     method: str = "batch"
+    folds: int | None = None
 
     @property
     def name(self) -> str:
         """For the table."""
-        return f"zstd {self.dtype}, d = {self.n_features:,}, {self.method}"
+        folds = "" if self.folds is None else f", {self.folds} folds"
+        return f"zstd {self.dtype}, d = {self.n_features:,}, {self.method}{folds}"
 
     def make(self, scratch: Path) -> Path:
         """Write the store below ``scratch``."""
@@ -94,6 +97,7 @@ class SparseCase:
     n_features: int
     density: float = 0.05
     method: str = "batch"
+    folds: ClassVar[int | None] = None
 
     @property
     def name(self) -> str:
@@ -129,6 +133,9 @@ def cases(size: str) -> list[Case]:
         DenseCase(128, 512 * MIB),
         DenseCase(512, 512 * MIB),
         DenseCase(512, 256 * MIB, method="polished"),
+        DenseCase(512, 256 * MIB, method="iterative"),
+        DenseCase(256, 256 * MIB, method="polished", folds=5),
+        DenseCase(64, 64 * MIB, method="polished", folds=3),
         DenseCase(256, 256 * MIB, "float64"),
         DenseCase(8000, 512 * MIB),
         DenseCase(8000, 256 * MIB, method="polished"),
@@ -172,9 +179,10 @@ def run(case: Case, scratch: Path, n_components: int = 5, n_nonzero: int = 10) -
     """Predict and measure one fit; the store is removed."""
     path = case.make(scratch)
     try:
-        planned = plan(path, n_components, n_nonzero=n_nonzero, method=case.method)
+        planned = plan(path, n_components, n_nonzero=n_nonzero, method=case.method, folds=case.folds)
         clock, began = PassClock(), time.perf_counter()
-        SparseEncoder(n_components, n_nonzero=n_nonzero, method=case.method, progress=clock).fit(path)
+        options = {"method": case.method, "folds": case.folds, "progress": clock}
+        SparseEncoder(n_components, n_nonzero=n_nonzero, **options).fit(path)
         whole = time.perf_counter() - began
     finally:
         shutil.rmtree(path)
