@@ -30,7 +30,7 @@ STRATEGIES: dict[str, Strategy] = {
 
 AUTO = "auto"
 
-EXACT_WORTH, WORTH_WAITING = 7, 60.0
+EXACT_WORTH, WORTH_WAITING = 7, 20.0
 """A sketch is taken if a core would take so many times its work, and so many seconds more, at nominal rates on one
 core. A core makes PCA's loss exact too, and any other k and r cost no further read. On dense float32 data of many rows
 it comes to 7 times at about 5000 features for 10 nonzeros in all, and at 7000 for 50."""
