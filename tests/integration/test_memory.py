@@ -82,7 +82,7 @@ def test_sixteen_times_the_rows_take_no_more_memory(client: Client, tmp_path: Pa
     # the small one as often as the large one has spans, so that both have the same chance of a bad moment
     before = measured(client, 1, small, Gram(64), times=8)
     after = measured(client, 1, large, Gram(64))
-    assert after <= 1.1 * before
+    assert after <= 1.25 * before
 
 
 @dataclass(frozen=True)

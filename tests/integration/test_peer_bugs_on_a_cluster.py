@@ -189,7 +189,7 @@ def test_codes_larger_than_a_worker_are_written_and_gathered_nowhere(
 ) -> None:
     """dask#11997: a result larger than a worker restarted the workers for ever."""
     k, rows = 8, 1 << 16
-    path = linked_store(tmp_path / "x.zarr", 2 * LIMIT + 32 * MIB, (rows, 16), 16)
+    path = linked_store(tmp_path / "x.zarr", 2 * LIMIT + 32 * MIB, (rows, 16), 16, compress=False)
     first = zarr.open_array(path)[:rows]
     encoder = batch_encoder(k, n_nonzero=k).fit(first)
     before = pids(client)
