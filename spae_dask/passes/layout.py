@@ -35,7 +35,7 @@ class Tally:
         self.nbytes += nbytes
 
 
-def lazy_blocks_held(source: LazyRowBlocks, spans: Sequence[Span]) -> int:
+def _lazy_blocks_held(source: LazyRowBlocks, spans: Sequence[Span]) -> int:
     """Blocks there may be at once: all those of a span, while those of the span before are not yet released."""
     rows = max(source.bounds[span.last_block] - source.bounds[span.first_block] for span in spans)
     return -(-nbytes_of_rows(source, rows) // largest_block_nbytes(source)) * min(2, len(spans))
@@ -44,7 +44,7 @@ def lazy_blocks_held(source: LazyRowBlocks, spans: Sequence[Span]) -> int:
 def write_footprint(source: RowBlocks, spans: Sequence[Span], unit_nbytes: int, n_selected: int) -> Footprint:
     """Bytes a task holds that encodes the rows of a span of ``source`` and writes units of ``unit_nbytes``."""
     block_rows = largest_block_rows(source)
-    held = lazy_blocks_held(source, spans) if isinstance(source, LazyRowBlocks) else 1
+    held = _lazy_blocks_held(source, spans) if isinstance(source, LazyRowBlocks) else 1
     return Footprint(
         block_nbytes=largest_block_nbytes(source),
         # sparse rows are copied out of their block; dense ones are seen through a view
@@ -106,7 +106,7 @@ class PassLayout:
         fan_in = fan_in_for(one_state) if len(spans) > 1 else 1
         largest = largest_block_nbytes(source)
         if isinstance(source, LazyRowBlocks):
-            held = lazy_blocks_held(source, spans)
+            held = _lazy_blocks_held(source, spans)
         else:  # one, and the next one coming
             held = min(max(span.last_block - span.first_block for span in spans), 1 if source.in_process else 2)
         state_nbytes = one_state

@@ -32,6 +32,9 @@ from tests.engine.sources import linked_store
 MIB = 1 << 20
 LIMIT = 400 * MIB
 
+plain_store = partial(linked_store, compress=False)
+"""Chunks that are stored as they are decoded. Of these numbers compressed ones are small, which plans cannot know."""
+
 
 def first_pass(d: int) -> Accumulator[Any]:
     return Together({"gram": Gram(d), "moments": Moments(d), "non-finite": NonFinite(d)})
@@ -44,7 +47,7 @@ def second_pass(d: int) -> Accumulator[Any]:
 @pytest.fixture(scope="module")
 def warm_cluster(open_cluster: ClusterOpener, tmp_path_factory: pytest.TempPathFactory) -> ClusterOpener:
     """Clusters whose workers have loaded all libraries and run every kind of pass once."""
-    path = linked_store(tmp_path_factory.mktemp("warm") / "x.zarr", 4 * MIB, (1024, 64), 64)
+    path = plain_store(tmp_path_factory.mktemp("warm") / "x.zarr", 4 * MIB, (1024, 64), 64)
 
     def start(n_workers: int, threads: int, limit: int = LIMIT) -> Client:
         client = open_cluster(n_workers, threads_per_worker=threads, memory_limit=limit)
@@ -74,7 +77,7 @@ def projected(threads: int, source: RowBlocks, accumulator: Accumulator[Any]) ->
 
 def test_sixteen_times_the_rows_take_no_more_memory(client: Client, tmp_path: Path) -> None:
     small, large = (
-        open_matrix(linked_store(tmp_path / f"{nbytes}.zarr", nbytes, (8192, 64), 64))
+        open_matrix(plain_store(tmp_path / f"{nbytes}.zarr", nbytes, (8192, 64), 64))
         for nbytes in (32 * MIB, 16 * 32 * MIB)
     )
     assert large.shape[0] == 16 * small.shape[0]
@@ -82,7 +85,7 @@ def test_sixteen_times_the_rows_take_no_more_memory(client: Client, tmp_path: Pa
     # the small one as often as the large one has spans, so that both have the same chance of a bad moment
     before = measured(client, 1, small, Gram(64), times=8)
     after = measured(client, 1, large, Gram(64))
-    assert after <= 1.25 * before
+    assert after <= 1.1 * before
 
 
 @dataclass(frozen=True)
@@ -92,17 +95,20 @@ class Case:
     name: str
     make: Callable[[Path], Any]
     accumulator: Callable[[int], Accumulator[Any]]
-    most: float = 2.4
-    """Most the projection may be, over what is measured. These chunks take no room until they are decoded, while plans
-    count them as large before as after."""
+    most: float = 2.0
+    """Most the projection may be, over what is measured."""
+
+
+SPARSE = 2.4
+"""Of sparse rows scratch is projected for any pattern of entries; these ones, spread evenly, take half of it."""
 
 
 def row_chunks(folder: Path) -> Path:
-    return linked_store(folder / "x.zarr", 64 * MIB, (4096, 256), 256)
+    return plain_store(folder / "x.zarr", 64 * MIB, (4096, 256), 256)
 
 
 def lazy_chunks(folder: Path) -> da.Array:
-    return da.from_zarr(linked_store(folder / "x.zarr", 64 * MIB, (8192, 256), 256))
+    return da.from_zarr(plain_store(folder / "x.zarr", 64 * MIB, (8192, 256), 256))
 
 
 def npy_in_column_order(folder: Path) -> Path:
@@ -128,7 +134,7 @@ def csr_group(folder: Path) -> Path:
 
 
 def wide(folder: Path) -> Path:
-    return linked_store(folder / "x.zarr", 64 * MIB, (512, 2048), 2048)
+    return plain_store(folder / "x.zarr", 64 * MIB, (512, 2048), 2048)
 
 
 def candidates(d: int, *, single: bool) -> CrossProducts:
@@ -140,19 +146,19 @@ CASES = [
     Case("row chunks, first pass", row_chunks, first_pass),
     Case("row chunks, second pass", row_chunks, second_pass),
     Case("row chunks, triangular", row_chunks, Triangular),
-    Case("column chunks", lambda folder: linked_store(folder / "x.zarr", 64 * MIB, (1024, 128), 512), first_pass),
+    Case("column chunks", lambda folder: plain_store(folder / "x.zarr", 64 * MIB, (1024, 128), 512), first_pass),
     Case("wide, a large state", wide, Gram),
     Case("wide, float32 products", wide, partial(Gram, single=True)),
     Case("wide, first of two reads", wide, lambda d: sketch_recipe(d, SketchSizes(300, 8, 40), 0)),
     Case("wide, second of two reads", wide, partial(candidates, single=False)),
     Case("wide, second of two reads, float32", wide, partial(candidates, single=True)),
-    Case("int8", lambda folder: linked_store(folder / "x.zarr", 32 * MIB, (16384, 64), 64, "int8"), first_pass),
+    Case("int8", lambda folder: plain_store(folder / "x.zarr", 32 * MIB, (16384, 64), 64, "int8"), first_pass),
     Case("npy, column-major", npy_in_column_order, first_pass),
     Case("dask array", lambda folder: lazy_chunks(folder) * 2, first_pass),
     Case("dask array, column chunks", lambda folder: lazy_chunks(folder).rechunk((8192, 64)), first_pass),
-    Case("CSR group, first pass", csr_group, first_pass),
-    Case("CSR group, second pass", csr_group, second_pass),
-    Case("dask array of CSR blocks", lambda _: sparse_chunks(), first_pass),
+    Case("CSR group, first pass", csr_group, first_pass, SPARSE),
+    Case("CSR group, second pass", csr_group, second_pass, SPARSE),
+    Case("dask array of CSR blocks", lambda _: sparse_chunks(), first_pass, SPARSE),
 ]
 
 
@@ -170,7 +176,7 @@ def test_what_is_measured_is_at_most_what_was_projected_and_not_much_less(
 def test_writing_the_codes_of_a_dask_array_takes_at_most_what_was_projected(
     chunk_rows: int, client: Client, tmp_path: Path
 ) -> None:
-    x = da.from_zarr(linked_store(tmp_path / "x.zarr", 128 * MIB, (chunk_rows, 512), 512)) * 2
+    x = da.from_zarr(plain_store(tmp_path / "x.zarr", 128 * MIB, (chunk_rows, 512), 512)) * 2
     source = open_matrix(x)
     unit_rows = unit_rows_for(source.shape[0], 5 * 4, chunk_rows)
     spans = unit_spans(source.bounds, 512 * 4, unit_rows)
@@ -191,7 +197,7 @@ def test_a_store_five_times_the_memory_of_all_workers_is_swept_as_planned(
 ) -> None:
     limit = 512 * MIB
     client = warm_cluster(2, threads, limit)
-    source = open_matrix(linked_store(tmp_path / "x.zarr", 5 * 2 * limit, (4096, 256), 256))
+    source = open_matrix(plain_store(tmp_path / "x.zarr", 5 * 2 * limit, (4096, 256), 256))
     for accumulator in (first_pass(256), Triangular(256)):
         peak, plan = measured(client, threads, source, accumulator), projected(threads, source, accumulator)
         assert peak <= plan <= 2 * peak, f"measured {peak / MIB:.1f} MiB, projected {plan / MIB:.1f} MiB"

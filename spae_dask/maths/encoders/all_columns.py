@@ -95,10 +95,6 @@ class Coefficients:
         value = _INFLATION * float(np.sum(factors)) - float(np.trace(explained))
         return value, 2.0 * slope[np.arange(y.size), self._owner]
 
-    def slope(self, y: FloatArray) -> FloatArray:
-        """Slope of :meth:`unexplained`."""
-        return self.unexplained(y)[1]
-
     def curvature(self, y: FloatArray) -> FloatArray:
         """Second derivatives of :meth:`unexplained`, ``(n, n)``.
 

@@ -16,6 +16,7 @@ deterministically. With ``selection="adaptive-paper"`` each step is the paper's 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -152,6 +153,7 @@ def encode_iterative(
     scaled, scale = unit_scaled(core)
     budgets = budgets_of(k, r)
     rng = np.random.default_rng(0) if rng is None else rng
+    select = guaranteed_columns if selection is None else partial(select_columns, selection)
     # fewer rows if X has less than full rank; every column keeps its digits
     rows = column_basis(scaled).Q.T @ scaled
     lengths2 = squared_columns(rows)
@@ -169,10 +171,7 @@ def encode_iterative(
         sigma, leading = right_singular(D, 1)
         left = np.sqrt(squared_columns(D))
         tol = np.divide(noise, left, out=np.ones_like(noise), where=left > 0.0)
-        if selection is None:
-            selected = guaranteed_columns(D, 1, budget, rng, rank_tol=tol, leading=leading)
-        else:
-            selected = select_columns(selection, D, 1, budget, rng, rank_tol=tol, leading=leading)
+        selected = select(D, 1, budget, rng, rank_tol=tol, leading=leading)
         h = encoder_from_columns(D, selected, 1, rank_tol=tol)[0]
         if not h.shape[1]:  # a caller's selection may contain only exhausted columns
             continue

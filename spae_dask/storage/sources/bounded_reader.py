@@ -17,6 +17,7 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, StorageError
 from spae_dask.quantities import format_nbytes
 from spae_dask.storage.sources.conversion import Conversion
+from spae_dask.storage.sources.runs import n_at_once
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
 SHARES = 16
@@ -105,7 +106,7 @@ def plan_zarr_bands(blocks: ZarrBlocks, budget: int, conversion: Conversion | No
             f"one chunk of {blocks.describe()} decodes to {format_nbytes(chunk_nbytes // 2)}, but the budget "
             f"is {format_nbytes(budget)}. Nothing was read. Give a budget of at least {needed}."
         )
-    at_once = min(int(zarr.config.get("async.concurrency") or 1), max(1, READING * share // chunk_nbytes))
+    at_once = min(n_at_once(blocks.in_store), max(1, READING * share // chunk_nbytes))
     row_nbytes = d * blocks.dtype.itemsize
     if conversion is not None:  # stored numbers, data and a mask are in memory at the same time
         row_nbytes += d * (conversion.dtype.itemsize + 1)

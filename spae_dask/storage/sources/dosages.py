@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import zarr
 
 from spae_dask.storage.sources.checked_store import ArrayChange, ZarrArray
 from spae_dask.storage.sources.conversion import Conversion
+from spae_dask.storage.sources.runs import n_at_once
 
 MISSING, PADDING = -1, -2
 """Alleles that are not called, and that a sample of lower ploidy does not have."""
@@ -88,8 +88,7 @@ class Dosages:
     def _end_of_run(self, column: int, start: int, stop: int) -> int:
         """First column beyond those that are decoded together with one: as many chunks as Zarr decodes at once."""
         height, width = self.chunks
-        at_once = int(zarr.config.get("async.concurrency") or 1)
-        n_chunks = max(1, at_once // max(1, -(-stop // height) - start // height))
+        n_chunks = max(1, n_at_once(self.calls) // max(1, -(-stop // height) - start // height))
         return (column // width + n_chunks) * width
 
     def _alleles(self, columns: npt.NDArray[np.intp], start: int, stop: int) -> npt.NDArray[Any]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import zarr
 
 from spae_dask.blocks import RowBlocks, uniform_bounds
 from spae_dask.errors import StorageError, TransientStorageError
@@ -26,6 +25,7 @@ from spae_dask.storage.sources.checked_store import (
 )
 from spae_dask.storage.sources.declared import declared_range
 from spae_dask.storage.sources.dosages import Dosages
+from spae_dask.storage.sources.runs import n_at_once
 from spae_dask.storage.sources.zarr_columns import ZarrColumns
 
 TARGET_BLOCK_NBYTES = 16 << 20
@@ -146,8 +146,7 @@ class ZarrBlocks:
 
     def in_flight_nbytes(self, n_chunks: int) -> int:
         """Bytes of so many chunks, or as many as Zarr decodes at once: decoded, and encoded, which may be as large."""
-        at_once = int(zarr.config.get("async.concurrency") or 1)
-        return min(at_once, n_chunks) * self.chunk_nbytes * (2 if self.in_store.compressors else 1)
+        return min(n_at_once(self.in_store), n_chunks) * self.chunk_nbytes * (2 if self.in_store.compressors else 1)
 
     @property
     def chunk_nbytes(self) -> int:
