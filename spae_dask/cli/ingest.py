@@ -40,7 +40,7 @@ def ingest(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="An .npy, .h5ad, .bed, .pgen, .csv, .tsv (.gz), Parquet, Arrow or netCDF file, or a Zarr array.",
+            help="An .npy, .h5ad, .h5, .bed, .pgen, .csv, .tsv (.gz), Parquet, Arrow or netCDF file, or Zarr.",
             show_default=False,
         ),
     ],

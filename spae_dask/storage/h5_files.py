@@ -1,4 +1,4 @@
-"""Matrices of HDF5 files of the AnnData layout (``.h5ad``), read where they are."""
+"""Matrices of HDF5 files, read where they are: of AnnData (``.h5ad``), of Cell Ranger, and single arrays."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,14 +7,15 @@ import h5py
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import StorageError
+from spae_dask.storage.cell_ranger import presented, warn_of_feature_types
 from spae_dask.storage.groups import Member, choose_member, is_array, open_sparse_group
-from spae_dask.storage.masks import refuse_mask
+from spae_dask.storage.masks import UsualMask, refuse_mask
 from spae_dask.storage.readable import check_blocks, check_two_dimensional
 from spae_dask.storage.sources.h5_arrays import array_in_file, opened
 from spae_dask.storage.sources.h5_blocks import H5Blocks
 
 
-def open_h5ad(path: str, array: str | None, mask: str | None = None) -> RowBlocks:
+def open_h5(path: str, array: str | None, mask: str | None = None) -> RowBlocks:
     """A matrix of a file; metadata alone are read, and the names of its columns.
 
     Parameters
@@ -22,7 +23,7 @@ def open_h5ad(path: str, array: str | None, mask: str | None = None) -> RowBlock
     path : str
         The file.
     array : str, optional
-        Matrix to read, such as ``layers/counts``; ``X`` by default.
+        Matrix to read, such as ``layers/counts``; by default ``X`` of AnnData, or the only matrix of another file.
     mask : str, optional
         As for ``open_matrix``.
 
@@ -36,6 +37,8 @@ def open_h5ad(path: str, array: str | None, mask: str | None = None) -> RowBlock
         If the file is damaged, or may not be read.
     """
     with opened(path) as file:
+        if array is None and (mask is None or isinstance(mask, UsualMask)):
+            warn_of_feature_types(file, path)
         return blocks_of(choose_member(file, array, path, mask))
 
 
@@ -54,7 +57,7 @@ def open_h5_object(
             f"{name} cannot be read because its file is closed. Open it again, or give the path of the file."
         )
     if isinstance(node, h5py.Group):
-        member = choose_member(node, None, name, mask)
+        member = choose_member(presented(node, name), None, name, mask)
         return blocks_of(replace(member, feature_names=feature_names or member.feature_names))
     refuse_mask(mask, name)
     return blocks_of(Member(node, name, feature_names))

@@ -57,7 +57,8 @@ def open_matrix(
           (its genotypes), a Parquet file or folder, or an Arrow (Feather) or ``.npy`` file
         - ``icechunk://`` and the path or URL of an Icechunk repository, with ``?branch=``, ``?tag=`` or ``?snapshot=``
         - path of a zipped Zarr store (``.zip``), or of a JSON file of kerchunk references (``.json``)
-        - path of an ``.h5ad`` file, or of genotypes: a ``.bed`` or ``.pgen`` file with those beside it
+        - path of an ``.h5ad`` file, or of another HDF5 file (``.h5``, ``.hdf5``), such as of Cell Ranger
+        - path of genotypes: a ``.bed`` or ``.pgen`` file with those beside it
         - path of a text table (``.csv``, ``.tsv``, also ``.gz``) or of a netCDF file, which are held in memory
         - AnnData object (its ``X``), in memory, backed, lazy or a view
         - ``zarr.Array``, ``zarr.Group``, ``h5py.Dataset`` or ``h5py.Group``
@@ -66,8 +67,8 @@ def open_matrix(
         - ``xarray.DataArray`` of two dimensions, the first of which are the rows (for more, use ``GridEncoder``)
         - anything else that ``numpy.asarray`` turns into a 2-d array
     array : str, optional
-        Member to read, if ``x`` is a Zarr group or of AnnData: such as ``layers/counts`` or ``raw/X``. ``dosages`` of a
-        ``.pgen`` file, in place of hard calls.
+        Member to read, if ``x`` is a group of Zarr or HDF5, or of AnnData: such as ``layers/counts`` or ``raw/X``.
+        ``dosages`` of a ``.pgen`` file, in place of hard calls.
     columns : sequence of str or int, or ndarray of bool, optional
         Columns to read, in that order. Of tables, and of AnnData by the names of its variables: names, patterns such as
         ``expr_*``, and ``!name`` or ``!pattern`` for all but those. Of tables also ``@numeric``, for all columns of

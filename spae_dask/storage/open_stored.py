@@ -12,12 +12,20 @@ from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
 from spae_dask.plain_files import beside
 from spae_dask.storage.checks import refuse_code
 from spae_dask.storage.masks import refuse_mask
-from spae_dask.storage.readable import COMPANIONS, STORED, check_blocks, check_objects, check_two_dimensional
+from spae_dask.storage.readable import (
+    COMPANIONS,
+    HDF5,
+    STORED,
+    check_blocks,
+    check_objects,
+    check_two_dimensional,
+    refuse_unread,
+)
 from spae_dask.storage.remote.address import Address
 from spae_dask.storage.sources.store_at import store_at
 
-NOT_ZARR = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".nc", ".h5")
-"""Ends of names of files that are not read from URLs; of those on a disk all but the last are, see `held_files`."""
+ON_DISK = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".nc", *HDF5, *COMPANIONS)
+"""Ends of names of files that are read from a disk, but not from URLs."""
 
 
 def open_table_file(path: str, array: str | None, columns: Sequence[str] | None) -> RowBlocks:
@@ -51,19 +59,19 @@ def open_path(path: str, array: str | None, mask: str | None = None, *, decode: 
 
         refuse_mask(mask, path)
         return open_genotypes(path, array, decode=decode)
-    if path.endswith(NOT_ZARR):
-        raise InvalidInput(f"{path} has an unknown type. Write it as .h5ad, .npy or Zarr.")
-    if path.endswith(".h5ad"):
-        return _open_h5ad(path, array, mask)
+    if path.lower().endswith(HDF5):
+        return _open_h5(path, array, mask)
+    if not Path(path).is_dir():
+        refuse_unread(path)
     return _open_zarr_path(path, array, mask, decode=decode)
 
 
-def _open_h5ad(path: str, array: str | None, mask: str | None) -> RowBlocks:
+def _open_h5(path: str, array: str | None, mask: str | None) -> RowBlocks:
     if find_spec("h5py") is None:
         raise InvalidInput(f'{path} needs h5py, which is not installed. Run `pip install "spae-dask[anndata]"`.')
-    from spae_dask.storage.h5_files import open_h5ad
+    from spae_dask.storage.h5_files import open_h5
 
-    return open_h5ad(path, array, mask)
+    return open_h5(path, array, mask)
 
 
 def open_address(address: Address, array: str | None, mask: str | None = None, *, decode: bool = True) -> RowBlocks:
@@ -76,7 +84,8 @@ def open_address(address: Address, array: str | None, mask: str | None = None, *
         blocks = NpyBlocks(address.url, remote_file(address))
         check_two_dimensional(len(blocks.stored_shape), blocks.stored_shape, address.url)
         return blocks
-    if address.key.endswith((*NOT_ZARR, ".h5ad", *COMPANIONS)):
+    refuse_unread(address.key)
+    if address.key.endswith(ON_DISK):
         raise InvalidInput(
             f"{address} cannot be read directly, nor from a URL. Download it, and convert it once with `spae ingest`."
         )

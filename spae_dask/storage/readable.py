@@ -8,12 +8,36 @@ import numpy as np
 from spae_dask.errors import InvalidInput, NotNumbers
 
 STORED = (
-    "a Zarr array or group (CSR, AnnData, VCF), an .npy, .h5ad, .bed, .pgen or Arrow file, or a Parquet file or folder"
+    "a Zarr array or group (CSR, AnnData, VCF), an .npy, .h5ad, .h5, .bed, .pgen or Arrow file, or a Parquet file or "
+    "folder"
 )
 """Data at a path or a URL."""
 
 COMPANIONS = {".bed": (".bim", ".fam"), ".pgen": (".pvar", ".psam")}
 """Ends of the names of genotype files, and of the files beside them: of their variants, and of their samples."""
+
+HDF5 = (".h5ad", ".h5", ".hdf5")
+"""Ends of the names of HDF5 files."""
+
+UNREAD = {
+    (".mtx", ".mtx.gz"): "Read its folder with scanpy.read_10x_mtx(folder), and write it with .write_h5ad(...)",
+    (".loom",): "It holds genes in rows. Read it with anndata.io.read_loom(path), and write it with .write_h5ad(...)",
+    (".rds",): "Write the object as .h5ad in R, with the package anndataR",
+    (".vcf", ".vcf.gz", ".bcf"): "Convert it to VCF Zarr once: vcf2zarr convert x.vcf.gz x.vcz (of bio2zarr)",
+    (".bgen",): "Convert it once: plink2 --bgen x.bgen ref-first --make-pgen --out x",
+    (".tif", ".tiff"): "Open it with rioxarray.open_rasterio(path), and fit a GridEncoder",
+    (
+        ".grib",
+        ".grb",
+        ".grib2",
+        ".grb2",
+    ): "Open it with xarray in Python, with cfgrib as its engine, and fit a GridEncoder",
+    (".npz",): "Load it with scipy.sparse.load_npz(path) or numpy.load(path), and give the matrix in Python",
+    (".mat",): "Load it with scipy.io.loadmat(path), and give the matrix in Python, or write it as .npy",
+    (".xlsx", ".xls", ".ods"): "Save the table as .csv",
+    (".pkl", ".pickle"): "Pickles run code when they are loaded. Write the matrix as .npy or Zarr",
+}
+"""Ends of the names of files that are not read, and the way from each to one that is."""
 
 READABLE = (
     f"the path or URL of {STORED}; or a zarr.Array, AnnData object, numpy array, scipy.sparse matrix, "
@@ -33,6 +57,19 @@ MAX_SPARSE_ROWS = 1 << 34
 
 MAX_OBJECTS = 1 << 28
 """Chunks, or shards, of an array: which of them are stored takes a bit for each, 32 MiB in all, in every task."""
+
+
+def refuse_unread(path: str) -> None:
+    """Refuse a file of a format that is not read, with the way to one that is.
+
+    Raises
+    ------
+    InvalidInput
+        If its name ends as one of `UNREAD`.
+    """
+    for ends, advice in UNREAD.items():
+        if path.lower().endswith(ends):
+            raise InvalidInput(f"{path} is of a format that is not read. {advice}.")
 
 
 def check_objects(grid: tuple[int, ...], name: str) -> None:

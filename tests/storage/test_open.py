@@ -175,7 +175,9 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "no store": ("/dev", NotFound, r"/dev is not a Zarr array or group"),
     "a missing grid": ("/nowhere/cells.nc", NotFound, r"nothing at /nowhere/cells\.nc"),
     "a missing table": ("/nowhere/cells.csv.gz", NotFound, r"no file /nowhere/cells\.csv\.gz"),
-    "another format": ("data/cells.h5", InvalidInput, r"data/cells\.h5 has an unknown type"),
+    "genes in rows": ("data/cells.loom", InvalidInput, r"cells\.loom is of a format .* not read.*read_loom\(path\)"),
+    "variants as text": ("x.vcf.gz", InvalidInput, r"x\.vcf\.gz is of a format that is not read\. Convert .*vcf2zarr"),
+    "an image on a server": ("https://host/b.TIF", InvalidInput, r"rioxarray\.open_rasterio"),
     "an unknown protocol": ("gopher://host/x.zarr", InvalidInput, r"gopher"),
 }
 

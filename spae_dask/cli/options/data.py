@@ -34,7 +34,7 @@ DataArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="Zarr, Parquet, Arrow, .h5ad, .npy, .bed or .pgen (path or URL), or a small .csv, .tsv or .nc file.",
+        help="Zarr, Parquet, Arrow, .h5ad, .h5, .npy, .bed, .pgen (path or URL), or a small .csv, .tsv, .nc file.",
         show_default=False,
     ),
 ]

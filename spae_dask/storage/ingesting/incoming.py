@@ -21,7 +21,6 @@ from spae_dask.storage.groups import is_vcf
 from spae_dask.storage.held_files import NETCDF
 from spae_dask.storage.masks import ALL, refuse_mask
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.readable import COMPANIONS
 from spae_dask.storage.remote.url_secrets import refuse_secrets
 from spae_dask.storage.sources.bounded_reader import BAND, READING_ONE, block_bands, plan_zarr_bands, share_of
 from spae_dask.storage.sources.declared import CODING, DIMENSIONS, RANGE
@@ -31,9 +30,6 @@ from spae_dask.storage.sources.stored_chunks import check_chunks
 from spae_dask.storage.sources.variant_blocks import VariantBlocks
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from spae_dask.storage.tables.csv_rows import SUFFIXES, open_csv
-
-READ = (".npy", ".h5ad", *SUFFIXES, ".parquet", ".feather", ".arrow", ".nc", *COMPANIONS)
-NOT_READ = (".h5", ".hdf5", ".npz", ".mat", ".xlsx", ".mtx")
 
 
 @dataclass(frozen=True)
@@ -119,11 +115,6 @@ def open_incoming(
     if header is not None:
         raise InvalidInput(
             f"header={header} is about the first row of text files, but {source} is not a text file. Leave it out."
-        )
-    if name.endswith(NOT_READ):
-        raise InvalidInput(
-            f"{source} has an unknown type. Give {', '.join(READ)} or Zarr; write the data as one of these "
-            "with the library that made them."
         )
     if name.endswith(".npy") and array is not None:
         raise InvalidInput(f"array={array!r} names a member of a Zarr group, but {source} is a single array.")

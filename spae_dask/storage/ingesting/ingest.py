@@ -58,7 +58,7 @@ def ingest(
     source : object
         Data to write, as one of:
 
-        - path of an ``.npy``, ``.h5ad``, ``.csv`` or ``.tsv`` file (the latter two also as ``.gz``)
+        - path of an ``.npy``, ``.h5ad``, ``.h5``, ``.csv`` or ``.tsv`` file (the latter two also as ``.gz``)
         - path of Parquet or Arrow files, of genotypes, or of a Zarr array with chunks of any kind
         - path of a netCDF file or a Zarr dataset, one variable of which becomes a matrix of samples by the cells of its
           grid; cells without any data are left out

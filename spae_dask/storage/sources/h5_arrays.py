@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.plain_files import beside
+from spae_dask.storage.cell_ranger import presented
 from spae_dask.storage.remote.faults import not_seen, reader
 
 
@@ -191,7 +192,7 @@ def array_in_file(dataset: Any) -> H5Array:
 
 @contextmanager
 def opened(path: str) -> Iterator[Any]:
-    """The file as an ``h5py.File``, to look at its metadata.
+    """The file as an ``h5py.File``, to look at its metadata; a file of Cell Ranger in the layout of AnnData.
 
     Raises
     ------
@@ -203,13 +204,13 @@ def opened(path: str) -> Iterator[Any]:
         If it is cut off or damaged, may not be read, or another process is writing to it.
     """
     if not Path(path).exists():
-        raise NotFound(f"there is no file {path}.{beside(path)} Give the path of an existing .h5ad file.")
+        raise NotFound(f"there is no file {path}.{beside(path)} Give the path of an existing HDF5 file.")
     try:
         file = h5py.File(path, "r")
     except OSError as error:
         if Path(path).is_file() and not isinstance(error, PermissionError) and not h5py.is_hdf5(path):
             raise InvalidInput(
-                f"{path} is not an HDF5 file ({error}). Give a file that adata.write_h5ad(...) wrote."
+                f"{path} is not an HDF5 file ({error}). Give a file of AnnData, Cell Ranger or h5py."
             ) from error
         raise StorageError(
             f"{path} cannot be opened: {error}. It may be damaged, you may not read it, or another process "
@@ -218,7 +219,7 @@ def opened(path: str) -> Iterator[Any]:
         ) from error
     try:
         with file:
-            yield file
+            yield presented(file, path)
     except (OSError, RuntimeError, KeyError) as error:
         if isinstance(error, InvalidInput | StorageError):
             raise
