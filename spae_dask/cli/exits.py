@@ -57,6 +57,9 @@ will be run."""
 
 _ARGUMENT = re.compile(rf"(?<![\w-])({'|'.join(OPTION_OF)})=('[^']*'|[^\s,;:()]*[^\s,;:().])")
 
+_REPEATED = re.compile(r"(--[a-z-]+ \S+) \(\1\)")
+"""An option beside its argument of Python, once that is spelled as the option."""
+
 
 def exit_code(error: BaseException) -> int:
     """The exit code for ``error``."""
@@ -101,7 +104,7 @@ def explain(error: BaseException, command: str) -> str:
 def in_options(text: str, command: str = "") -> str:
     """``n_components=0`` becomes ``-k 0``, and ``missing='mean'`` becomes ``--missing mean``, save for `spae run`."""
     text = text.replace(" (overwrite=True)", "")
-    return text if command in KEYED else _ARGUMENT.sub(_spell, text)
+    return text if command in KEYED else _REPEATED.sub(r"\1", _ARGUMENT.sub(_spell, text))
 
 
 def _spell(found: re.Match[str]) -> str:

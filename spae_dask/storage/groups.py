@@ -12,6 +12,7 @@ import zarr
 
 from spae_dask.blocks import RowBlocks, remember
 from spae_dask.errors import InvalidInput, NotFound
+from spae_dask.plain_files import in_shell
 from spae_dask.storage.artifacts.artifact import FORMAT as ENCODER
 from spae_dask.storage.bounded import bounded
 from spae_dask.storage.checks import refuse_code
@@ -70,7 +71,8 @@ def choose_member(group: Any, array: str | None, name: str, mask: str | None = N
     NotFound
         If there is no such member, or it is no matrix.
     InvalidInput
-        If a plain group has not exactly one two-dimensional array, and none was named; or it has no such mask.
+        If no array was named, and a plain group holds grids or not exactly one two-dimensional array; or it has no such
+        mask.
     """
     if not _is_anndata(group):
         refuse_mask(mask, name)
@@ -96,12 +98,18 @@ def choose_member(group: Any, array: str | None, name: str, mask: str | None = N
         return Member(node, f"{name}/{array}" if _is_sparse(node) else name)
     if group.attrs.get("format") == ENCODER:
         raise InvalidInput(f"{name} is an encoder, not data. Give the data, or name an array of it with array=NAME.")
+    if grids := named_grids(group):
+        raise InvalidInput(
+            f"{name} holds grids, not a matrix: {_listed({key: members[key] for key in grids})}. Fit one with "
+            f"GridEncoder in Python, or make a matrix of it once: `spae ingest {in_shell(name)} DATA.zarr --variable "
+            f"{grids[0]}`. Or name a two-dimensional array of it: array=NAME (--array NAME)."
+        )
     matrices = [key for key, (shape, _) in members.items() if len(shape) == 2]
     if len(matrices) == 1:
         return Member(group[matrices[0]], name)
     raise InvalidInput(
         f"{name} is a group with {len(matrices)} two-dimensional arrays; it has {_listed(members)}. "
-        f"Name one with array=NAME, or --array NAME."
+        f"Name one with array=NAME (--array NAME)."
     )
 
 
@@ -115,6 +123,23 @@ def open_sparse_group(member: Member, kept: Callable[[Any], Any] | None = None) 
     """
     kind = CscBlocks if _encoding(member.node) == CscBlocks.encoding else CsrBlocks
     return member.chosen(kind.opened(member.node, member.name, member.feature_names, kept))
+
+
+def named_grids(group: Any) -> list[str]:
+    """Names of the arrays of more than two dimensions of a dataset, as xarray and netCDF write it; else none.
+
+    In a dataset all arrays name their dimensions, and one of two dimensions is bounds, coordinates or areas of cells
+    more often than data.
+    """
+    arrays = {key: node for key in sorted(group) if is_array(node := group[key]) and len(node.shape) > 1}
+    if not all(map(_names_dimensions, arrays.values())):
+        return []
+    return [key for key, node in arrays.items() if len(node.shape) > 2]
+
+
+def _names_dimensions(node: Any) -> bool:
+    in_attributes = any(each in node.attrs for each in ("_ARRAY_DIMENSIONS", "DIMENSION_LIST"))
+    return in_attributes or bool(getattr(getattr(node, "metadata", None), "dimension_names", None))
 
 
 def is_vcf(group: Any) -> bool:

@@ -19,6 +19,7 @@ from spae_dask.storage.readable import (
     check_blocks,
     check_objects,
     check_two_dimensional,
+    refuse_many_files,
     refuse_unread,
 )
 from spae_dask.storage.remote.address import Address
@@ -102,6 +103,8 @@ def _open_zarr_path(path: str, array: str | None, mask: str | None, *, decode: b
     from spae_dask.storage.checks import refuse_odd_metadata
 
     where = path if "://" in path else str(Path(path).resolve())
+    if "://" not in path:
+        refuse_many_files(path)
     if "://" not in path and not Path(where).exists():
         raise NotFound(f"there is nothing at {path}.{beside(path)} Give the path of {STORED}.")
     if "://" not in path:

@@ -1,6 +1,7 @@
 """Names of the kinds of data that can be read as a matrix, and checks that hold for all of them."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,9 @@ UNREAD = {
 }
 """Ends of the names of files that are not read, and the way from each to one that is."""
 
+OF_GRIDS = (".nc", ".nc4", ".cdf", ".netcdf", ".grib", ".grb", ".grib2", ".grb2")
+"""Ends of the names of files that hold grids."""
+
 READABLE = (
     f"the path or URL of {STORED}; or a zarr.Array, AnnData object, numpy array, scipy.sparse matrix, "
     "DataFrame, dask array or xarray.DataArray of two dimensions"
@@ -70,6 +74,31 @@ def refuse_unread(path: str) -> None:
     for ends, advice in UNREAD.items():
         if path.lower().endswith(ends):
             raise InvalidInput(f"{path} is of a format that is not read. {advice}.")
+
+
+def refuse_many_files(path: str) -> None:
+    """Refuse a pattern of names, or a folder of netCDF or GRIB files, with the way to read them together.
+
+    Raises
+    ------
+    InvalidInput
+        If nothing has that name and it is a pattern, or if it is such a folder.
+    """
+    folder = Path(path)
+    if folder.is_dir():
+        many = next((f"*{each.suffix}" for each in folder.iterdir() if each.suffix.lower() in OF_GRIDS), None)
+        if many is None:
+            return
+        found = f"{path} is a folder of grids, which commands read only one at a time"
+        path = str(folder / many)
+    elif not folder.exists() and any(each in path for each in "*?["):
+        found = f"{path} is a pattern of names, but commands read one file or store"
+    else:
+        return
+    raise InvalidInput(
+        f"{found}. Open grids in Python as one dataset, xarray.open_mfdataset({path!r}), and fit a GridEncoder. Or "
+        "write that dataset as Zarr with .to_zarr(...)."
+    )
 
 
 def check_objects(grid: tuple[int, ...], name: str) -> None:

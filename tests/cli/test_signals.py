@@ -13,8 +13,11 @@ from spae_dask.cli.signals import SECONDS_TO_WAKE, SIGNALS, Interrupted, Signals
 
 @pytest.fixture(autouse=True)
 def handlers():
-    """Put back what a signal that was received leaves in place."""
+    """Put back what a signal that was received leaves in place. None is ignored, though ``nohup`` may run the tests."""
     before = {each: signal.getsignal(each) for each in SIGNALS}
+    for each, handler in before.items():
+        if handler == signal.SIG_IGN:
+            signal.signal(each, signal.SIG_DFL)
     yield
     for each, handler in before.items():
         signal.signal(each, handler)

@@ -115,7 +115,7 @@ def test_open_objects_of_h5py_are_read_from_their_file(cells: Path) -> None:
 def test_a_file_of_several_matrices_asks_for_one(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "x.h5ad", "w") as file:
         file["a"], file["b"] = X0.toarray(), X0.toarray() * 2
-    with pytest.raises(InvalidInput, match=r"2 two-dimensional arrays.*array=NAME, or --array NAME"):
+    with pytest.raises(InvalidInput, match=r"2 two-dimensional arrays.*array=NAME \(--array NAME\)"):
         open_matrix(tmp_path / "x.h5ad")
     np.testing.assert_array_equal(rows_of(open_matrix(tmp_path / "x.h5ad", array="b")), X0.toarray() * 2)
 

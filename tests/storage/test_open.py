@@ -13,12 +13,14 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import xarray as xr
 import zarr
 
 from spae_dask import retry
 from spae_dask.blocks import ArrayBlocks, RowBlocks
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.retry import RetryPolicy
+from spae_dask.storage.ingesting.ingest import ingest
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.npy_blocks import NpyBlocks
 from spae_dask.storage.sources.stored_chunks import count_stored
@@ -207,6 +209,39 @@ def test_npy_files_are_held_to_the_same(array: np.ndarray, message: str, tmp_pat
     with pytest.raises(InvalidInput, match=message) as caught:
         open_matrix(tmp_path / "x.npy")
     assert "x.npy" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["days", "days/*.nc", "da?s/*.nc"])
+def test_many_files_are_refused_with_the_way_to_open_them_together(name: str, tmp_path: Path) -> None:
+    (tmp_path / "days").mkdir()
+    (tmp_path / "days" / "1.nc").write_bytes(b"CDF\x01")
+
+    for read in (open_matrix, functools.partial(ingest, destination=tmp_path / "x.zarr")):
+        with pytest.raises(
+            InvalidInput, match=r"Open grids in Python as one dataset, xarray\.open_mfdataset\('.*\*\.nc'\)"
+        ):
+            read(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("kind", ["zarr 2", "zarr 3", "netcdf 4"])
+def test_bounds_beside_a_grid_are_not_taken_for_the_data(kind: str, tmp_path: Path) -> None:
+    times, lats = np.arange(6.0), [-1.0, 0.0, 1.0]
+    grid = xr.DataArray(np.ones((6, 3, 4), "f4"), dims=("time", "lat", "lon"), coords={"time": times, "lat": lats})
+    grid["time"].attrs["bounds"] = "time_bnds"
+    bounds = xr.DataArray(np.stack([times, times + 1], axis=1), dims=("time", "nv"))
+    dataset = xr.Dataset({"t2m": grid, "time_bnds": bounds})
+    path = tmp_path / ("x.h5" if kind == "netcdf 4" else "x.zarr")
+    if kind == "netcdf 4":
+        dataset.to_netcdf(path, engine="h5netcdf")
+    else:
+        dataset.to_zarr(path, zarr_format=int(kind[-1]), consolidated=False)
+
+    with pytest.raises(InvalidInput, match=r"holds grids.*t2m \(6, 3, 4\).*GridEncoder.*ingest .*--variable t2m"):
+        open_matrix(path)
+    np.testing.assert_array_equal(all_rows(open_matrix(path, array="time_bnds")), bounds)
+    if kind != "netcdf 4":
+        ingest(path, tmp_path / "rows.zarr")
+        assert open_matrix(tmp_path / "rows.zarr").shape == (6, 12)
 
 
 def test_a_member_name_without_a_group_is_refused(folder: Path) -> None:

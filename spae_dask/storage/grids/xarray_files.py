@@ -14,6 +14,7 @@ from spae_dask.plain_files import beside
 from spae_dask.quantities import format_nbytes
 from spae_dask.storage.grids.grid_layout import coordinate_of, layout_of
 from spae_dask.storage.grids.xarray_blocks import Cells, GridRows, rows_of
+from spae_dask.storage.readable import refuse_many_files
 from spae_dask.storage.remote.icechunk_address import is_icechunk
 from spae_dask.storage.sources.bounded_reader import READING_ONE, SHARES, block_bands, share_of
 from spae_dask.storage.sources.store_at import REFERENCES, ZIPPED, store_at
@@ -152,6 +153,8 @@ def _opened(path: str, *, decode: bool) -> xr.Dataset:
     options: dict[str, Any] = {"decode_times": False, "decode_timedelta": False, "chunks": None, "cache": False}
     options["mask_and_scale"] = decode
     local = "://" not in path
+    if local:
+        refuse_many_files(path)
     if local and not Path(path).exists():
         raise NotFound(f"there is nothing at {path}.{beside(path)} Give the path of a netCDF file or a Zarr dataset.")
     engine = "zarr"

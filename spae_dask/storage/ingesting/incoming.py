@@ -17,7 +17,7 @@ import zarr
 from spae_dask.blocks import RowBlocks, StoredEntries, stored_entries
 from spae_dask.errors import InvalidInput, MissingChunksWarning, warn
 from spae_dask.plain_files import refuse_pipes
-from spae_dask.storage.groups import is_vcf
+from spae_dask.storage.groups import is_vcf, named_grids
 from spae_dask.storage.held_files import NETCDF
 from spae_dask.storage.masks import ALL, refuse_mask
 from spae_dask.storage.open import open_matrix
@@ -123,7 +123,7 @@ def open_incoming(
 
 
 def _is_dataset(path: str) -> bool:
-    """Return True if a local Zarr group has variables of more than two named dimensions, and holds no matrix."""
+    """Return True if a local Zarr group is a dataset of grids."""
     if "://" in path or not Path(path).is_dir():
         return False
     try:
@@ -132,9 +132,7 @@ def _is_dataset(path: str) -> bool:
         return False
     if not isinstance(group, zarr.Group) or "encoding-type" in group.attrs or is_vcf(group):
         return False
-    arrays = [array for _, array in group.arrays()]
-    named = [a for a in arrays if "_ARRAY_DIMENSIONS" in a.attrs or getattr(a.metadata, "dimension_names", None)]
-    return max((each.ndim for each in named), default=0) > 2 and sum(each.ndim == 2 for each in arrays) != 1
+    return bool(named_grids(group))
 
 
 def _from_grid(
