@@ -1,9 +1,9 @@
 """``spae check``: what is wrong, or odd, with data."""
 
-from spae_dask.cli.context import command_context
-from spae_dask.cli.options.console import ConsoleOptions
+from spae_dask.cli.console import command_context
 from spae_dask.cli.options.data import DataArgument, DeepOption, StrictOption, WhichData
 from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.output import ConsoleOptions
 from spae_dask.cli.options.parameters import RawNumbers
 from spae_dask.cli.options.target import MemoryOption, TargetOptions
 from spae_dask.errors import InvalidInput

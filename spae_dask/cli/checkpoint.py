@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spae_dask.cli.context import command_context
-from spae_dask.cli.options.console import ConsoleOptions
+from spae_dask.cli.console import command_context
 from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.output import ConsoleOptions
 from spae_dask.quantities import format_nbytes, format_seconds
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from spae_dask.cli.context import command_context
-from spae_dask.cli.options.console import ConsoleOptions
+from spae_dask.cli.console import command_context
 from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.output import ConsoleOptions
 from spae_dask.quantities import format_nbytes
 
 EXAMPLES = """Examples:

@@ -1,20 +1,29 @@
-"""Console of a command: results on stdout, and everything else on stderr; or one JSON object on stdout."""
+"""Console of a command: results on stdout, and everything else on stderr; or one JSON object on stdout.
 
+`command_context` is the frame of every verb around its one call: it handles signals and warnings, and turns an error
+into an exit code. `prepare_streams` prepares the process for streams that are closed or full, and for pipes without a
+reader.
+"""
+
+import io
 import json
+import os
 import sys
 import traceback
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
+import typer
 from rich.console import Console as RichConsole
 from rich.text import Text
 
 from spae_dask.cli.exits import BROKEN_PIPE, class_name, exit_code, explain, in_options
-from spae_dask.cli.json_log import JsonLog, JsonProgress
-from spae_dask.cli.progress import Bar, Display, Lines, Meter, Silence
+from spae_dask.cli.options.output import ConsoleOptions
+from spae_dask.cli.progress import Bar, Display, JsonLog, JsonProgress, Lines, Meter, Silence
 from spae_dask.cli.signals import Signals
-from spae_dask.cli.streams import STDOUT, forget
-from spae_dask.errors import StorageError
+from spae_dask.errors import MissingChunksWarning, SpaeWarning, StorageError
 from spae_dask.storage.remote.url_secrets import without_secrets
 from spae_dask.storage.writing.json_values import to_json
 
@@ -156,3 +165,108 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in text)
+
+
+@contextmanager
+def command_context(command: str, shown: ConsoleOptions, *, strict: bool = False) -> Iterator[Console]:
+    """Yield the console of a command, and end the command with the right exit code whatever happens.
+
+    Parameters
+    ----------
+    command : str
+        The verb, for the record.
+    shown : ConsoleOptions
+        The options that all verbs share.
+    strict : bool
+        True to treat chunks that are not stored as an error.
+
+    Raises
+    ------
+    typer.Exit
+        If the command failed; it has been reported.
+    """
+    console = Console(as_json=shown.as_json, quiet=shown.quiet, verbose=shown.verbose, log_json=shown.log_json)
+    console.document["command"] = command
+    code = 0
+    try:
+        with console.signals, _warnings(console, strict=strict):
+            yield console
+    except BaseException as error:
+        code = console.fail(error, debug=shown.debug)
+    code = console.close(code, debug=shown.debug)
+    if code:
+        raise typer.Exit(code)
+
+
+@contextmanager
+def _warnings(console: Console, *, strict: bool) -> Iterator[None]:
+    """Show the package's own warnings; those of other libraries are for ``-v``."""
+
+    def show(message: Warning | str, category: type[Warning], *_: Any) -> None:
+        if issubclass(category, SpaeWarning):
+            console.warn(str(message))
+        elif console.verbose:
+            console.log(f"{category.__name__}: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", SpaeWarning)
+        if strict:
+            warnings.simplefilter("error", MissingChunksWarning)
+        warnings.showwarning = show  # type: ignore[assignment]  # of its arguments it takes two
+        yield
+
+
+STDOUT, STDERR = 1, 2
+
+
+class Lenient(io.TextIOWrapper):
+    """Standard error that never fails: text that cannot be written is lost, and the command continues."""
+
+    def write(self, text: str) -> int:
+        """Write ``text``, or drop it and all that follows."""
+        try:
+            return super().write(text)
+        except OSError:
+            self._give_up()
+            return len(text)
+
+    def flush(self) -> None:
+        """Write what is held, or drop it."""
+        try:
+            super().flush()
+        except OSError:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        forget(STDERR)
+        with suppress(OSError):
+            super().flush()  # what is still held goes the same way
+
+
+def prepare_streams() -> None:
+    """Make the three streams exist: a closed one would be None, and a file opened later would take its number.
+
+    A closed standard output fails when a result is written to it, as it should. Standard error never fails.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            # writing to a descriptor that is open for reading fails like writing to a closed one
+            forget(number, os.O_WRONLY if number == STDERR else os.O_RDONLY)
+            stream = os.fdopen(number, "w" if number else "r", closefd=False)
+            setattr(sys, name, stream)
+            setattr(
+                sys, f"__{name}__", stream
+            )  # kept, because a stream without references closes the descriptor it wraps
+    stderr = sys.stderr
+    if isinstance(stderr, io.TextIOWrapper):
+        sys.stderr = Lenient(stderr.buffer, stderr.encoding, "backslashreplace", line_buffering=True)
+
+
+def forget(number: int, flags: int = os.O_WRONLY) -> None:
+    """Let what is written to a stream from now on vanish, so that the interpreter does not fail on it at its end."""
+    null = os.open(os.devnull, flags)
+    if null == number:
+        os.set_inheritable(number, True)
+    else:
+        os.dup2(null, number)
+        os.close(null)

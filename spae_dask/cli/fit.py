@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from spae_dask.cli.context import command_context
-from spae_dask.cli.options.checkpoint import Checkpoint
-from spae_dask.cli.options.console import ConsoleOptions
+from spae_dask.cli.console import command_context
 from spae_dask.cli.options.data import DataArgument, StrictOption, WhichData
 from spae_dask.cli.options.groups import takes_groups, told
-from spae_dask.cli.options.output import EncoderOutput, ForceOption
+from spae_dask.cli.options.output import Checkpoint, ConsoleOptions, EncoderOutput, ForceOption
 from spae_dask.cli.options.parameters import MissingEntries, Reading, Sought
 from spae_dask.cli.options.target import MemoryOption, PerformanceOption, TargetOptions
 from spae_dask.plain_files import in_shell
@@ -20,6 +18,7 @@ from spae_dask.strategies.parameters import OF_ROWS, one_size, option_words
 if TYPE_CHECKING:
     from spae_dask.blocks import RowBlocks
     from spae_dask.cli.console import Console
+    from spae_dask.estimators.sparse_encoder import SparseEncoder
     from spae_dask.passes.plan import Plan, Resources
 
 
@@ -77,11 +76,6 @@ class FitGiven:
             words += [yes] * value if parameter.name == "verbose" else option_words(yes, value)
         return shlex.join(words)
 
-
-if TYPE_CHECKING:
-    from spae_dask.blocks import RowBlocks
-    from spae_dask.cli.console import Console
-    from spae_dask.estimators.sparse_encoder import SparseEncoder
 
 EXAMPLES = """Examples:
 

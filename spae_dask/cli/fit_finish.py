@@ -1,11 +1,16 @@
 """``spae fit-finish``: from the parts of a fit to its encoder."""
 
-from spae_dask.cli.context import command_context
+from spae_dask.cli.console import command_context
 from spae_dask.cli.fit import FitGiven, write_encoder
 from spae_dask.cli.fit_part import command_of_parts
-from spae_dask.cli.options.checkpoint import Checkpoint, KeepCheckpointOption, SharedCheckpointOption
 from spae_dask.cli.options.groups import takes_groups
-from spae_dask.cli.options.output import EncoderOutput, ForceOption
+from spae_dask.cli.options.output import (
+    Checkpoint,
+    EncoderOutput,
+    ForceOption,
+    KeepCheckpointOption,
+    SharedCheckpointOption,
+)
 
 EXAMPLES = """Examples:
 

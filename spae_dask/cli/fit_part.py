@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from spae_dask.cli.context import command_context
+from spae_dask.cli.console import command_context
 from spae_dask.cli.fit import FitGiven
-from spae_dask.cli.options.checkpoint import SharedCheckpointOption
 from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.output import SharedCheckpointOption
 
 EXAMPLES = """Examples:
 

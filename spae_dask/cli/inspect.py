@@ -4,11 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spae_dask.cli.context import command_context
-from spae_dask.cli.options.console import ConsoleOptions
+from spae_dask.cli.console import command_context
 from spae_dask.cli.options.data import EncoderArgument
 from spae_dask.cli.options.groups import OUTPUT, takes_groups
-from spae_dask.cli.options.output import ForceOption
+from spae_dask.cli.options.output import ConsoleOptions, ForceOption
 
 if TYPE_CHECKING:
     from spae_dask.estimators.sparse_encoder import SparseEncoder

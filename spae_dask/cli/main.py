@@ -34,10 +34,9 @@ from spae_dask.cli import (
     update,
 )
 from spae_dask.cli import run as run_verb
-from spae_dask.cli.console import Console, unwritten
+from spae_dask.cli.console import STDOUT, Console, forget, prepare_streams, unwritten
 from spae_dask.cli.exits import BROKEN_PIPE
 from spae_dask.cli.parsing import UsageError, Verb, asked_for_help
-from spae_dask.cli.streams import STDOUT, forget, prepare_streams
 from spae_dask.machine import return_freed_arrays
 
 app = typer.Typer(

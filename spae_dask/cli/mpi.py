@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from spae_dask.cli.context import command_context
-from spae_dask.cli.options.console import ConsoleOptions
+from spae_dask.cli.console import command_context
 from spae_dask.cli.options.groups import WHERE
+from spae_dask.cli.options.output import ConsoleOptions
 from spae_dask.cli.options.target import check_file
 
 EXAMPLES = """Examples:

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spae_dask.cli.context import command_context
+from spae_dask.cli.console import command_context
 from spae_dask.cli.fit import FitGiven, check_output, fit_encoder, results_of, tell_next
-from spae_dask.cli.options.checkpoint import Checkpoint
 from spae_dask.cli.options.groups import OUTPUT, takes_groups
-from spae_dask.cli.options.output import ForceOption, MaybeEncoderOutput
+from spae_dask.cli.options.output import Checkpoint, ForceOption, MaybeEncoderOutput
 from spae_dask.cli.options.target import PerformanceOption, TargetOptions
 from spae_dask.cli.path import check_counts
 

@@ -4,12 +4,10 @@ from typing import Annotated
 
 import typer
 
-from spae_dask.cli.context import command_context
-from spae_dask.cli.options.checkpoint import Checkpoint
-from spae_dask.cli.options.console import ConsoleOptions
+from spae_dask.cli.console import command_context
 from spae_dask.cli.options.data import DataArgument, StrictOption, WhichData
 from spae_dask.cli.options.groups import OUTPUT, WHAT, takes_groups
-from spae_dask.cli.options.output import ForceOption
+from spae_dask.cli.options.output import Checkpoint, ConsoleOptions, ForceOption
 from spae_dask.cli.options.parameters import Building, MissingEntries, numbers_in
 from spae_dask.cli.options.target import MemoryOption, PerformanceOption, TargetOptions
 from spae_dask.strategies.parameters import OF_ROWS, Counts

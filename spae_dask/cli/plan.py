@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spae_dask.cli.context import command_context
+from spae_dask.cli.console import command_context
 from spae_dask.cli.fit import FitGiven
 from spae_dask.cli.options.groups import WHERE, takes_groups
 from spae_dask.cli.options.target import TargetOptions

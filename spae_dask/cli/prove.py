@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spae_dask.cli.context import command_context
+from spae_dask.cli.console import command_context
 from spae_dask.cli.fit import FitGiven, fit_encoder, results_of
-from spae_dask.cli.options.checkpoint import Checkpoint
 from spae_dask.cli.options.groups import WHERE, takes_groups
+from spae_dask.cli.options.output import Checkpoint
 from spae_dask.cli.options.target import PerformanceOption, TargetOptions
 from spae_dask.cli.panel import check_panel
 

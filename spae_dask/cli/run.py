@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spae_dask.cli.context import command_context
-from spae_dask.cli.options.console import ConsoleOptions
+from spae_dask.cli.console import command_context
 from spae_dask.cli.options.data import PipelineArgument, StrictOption
 from spae_dask.cli.options.groups import OUTPUT, takes_groups
+from spae_dask.cli.options.output import ConsoleOptions
 from spae_dask.cli.options.target import MemoryOption, TargetOptions
 from spae_dask.quantities import format_seconds
 

@@ -4,11 +4,10 @@ from typing import Annotated
 
 import typer
 
-from spae_dask.cli.context import command_context
-from spae_dask.cli.options.console import ConsoleOptions
+from spae_dask.cli.console import command_context
 from spae_dask.cli.options.data import DataArgument, EncoderArgument, StrictOption, WhichData
 from spae_dask.cli.options.groups import OUTPUT, WHAT, takes_groups
-from spae_dask.cli.options.output import ForceOption
+from spae_dask.cli.options.output import ConsoleOptions, ForceOption
 from spae_dask.cli.options.target import MemoryOption, PerformanceOption, TargetOptions
 from spae_dask.plain_files import in_shell
 

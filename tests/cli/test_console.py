@@ -9,9 +9,8 @@ import warnings
 
 import pytest
 
-from spae_dask.cli.console import Console, printable
-from spae_dask.cli.context import command_context
-from spae_dask.cli.options.console import ConsoleOptions
+from spae_dask.cli.console import Console, command_context, printable
+from spae_dask.cli.options.output import ConsoleOptions
 from spae_dask.errors import SpaeWarning
 from tests.cli.conftest import SPAE, environment
 

@@ -7,8 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from spae_dask.cli.json_log import JsonLog, JsonProgress
-from spae_dask.cli.progress import Meter
+from spae_dask.cli.progress import JsonLog, JsonProgress, Meter
 from spae_dask.passes.events import Estimated, PassEnded, PassStarted, Resumed, RowsDone, RunAgain, Searching
 from tests.cli.conftest import QUICK
 

@@ -10,7 +10,7 @@ from typer.main import get_command
 
 from spae_dask.cli.checkpoint import ls, rm
 from spae_dask.cli.main import VERBS
-from spae_dask.cli.options import checkpoint, console, data, output, parameters, target
+from spae_dask.cli.options import data, output, parameters, target
 from spae_dask.cli.options.groups import gathered, options_of, takes_groups, told
 
 Size = Annotated[int, typer.Option("--size")]
@@ -74,7 +74,7 @@ def test_an_option_cannot_be_in_two_groups_of_a_verb():
         takes_groups(verb)
 
 
-ROOMS = (checkpoint, data, output, console, target)
+ROOMS = (data, output, target)
 DECLARED = [each for room in ROOMS for name, each in vars(room).items() if name.endswith(("Option", "Argument"))]
 DECLARED += parameters.OPTIONS.values()
 """The options that verbs share."""
