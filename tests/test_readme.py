@@ -18,7 +18,7 @@ import spae_dask
 from spae_dask import errors
 from spae_dask.cli.exits import EXIT_CODES
 from spae_dask.cli.main import VERBS, app, main
-from spae_dask.clusters.spec_file import SPECS, read_cluster
+from spae_dask.clusters.specs import SPECS, read_cluster
 from spae_dask.maths.selection import SELECTIONS
 from spae_dask.pipelines.kinds import KINDS
 from spae_dask.storage.artifacts.artifact import STORED

@@ -44,8 +44,7 @@ def mpi(
     """
     code = 0
     with command_context("mpi", ConsoleOptions()):
-        from spae_dask.clusters.spec_file import read_cluster
-        from spae_dask.clusters.specs import MpiSpec, required
+        from spae_dask.clusters.specs import MpiSpec, read_cluster, required
         from spae_dask.errors import InvalidInput
 
         spec = MpiSpec(kind="mpi") if cluster is None else read_cluster(cluster)

@@ -9,8 +9,7 @@ A plan made again with that much memory finds it enough.
 from collections.abc import Callable
 from dataclasses import replace
 
-from spae_dask.clusters.kubernetes_spec import KubernetesSpec
-from spae_dask.clusters.specs import MEMORY_FOR_ROWS, QueueSpec, Started
+from spae_dask.clusters.specs import MEMORY_FOR_ROWS, KubernetesSpec, QueueSpec, Started
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
 from spae_dask.passes.memory import usable, worker_limit_for
 from spae_dask.passes.plan import Plan, Resources

@@ -9,14 +9,11 @@ from spae_dask.cli.console import Console
 from spae_dask.cli.pipeline_memory import planners_of
 from spae_dask.cli.planned_memory import is_planned, sized, unknown
 from spae_dask.clusters.batch_job import BatchJob, job_name, own_processes
-from spae_dask.clusters.job_options import certificates_folder
+from spae_dask.clusters.job_options import certificates_folder, described_folder, log_folder, make_writable
 from spae_dask.clusters.kubernetes_job import CLUSTER_FILE, FILES, PIPELINE_FILE, job_manifests, manifest_text
-from spae_dask.clusters.kubernetes_spec import KubernetesSpec
-from spae_dask.clusters.log_folder import described_folder, log_folder, make_writable
 from spae_dask.clusters.queue_commands import lasting_reasons, run_program
 from spae_dask.clusters.slurm_script import array_script, batch_script
-from spae_dask.clusters.spec_file import read_cluster
-from spae_dask.clusters.specs import QueueSpec
+from spae_dask.clusters.specs import KubernetesSpec, QueueSpec, read_cluster
 from spae_dask.errors import ClusterUnavailable, InvalidInput
 from spae_dask.pipelines.pipeline import Node, Pipeline, read_pipeline, read_steps
 from spae_dask.pipelines.schema import Fit

@@ -15,9 +15,8 @@ from spae_dask.cli.console import Console
 from spae_dask.cli.performance import NO_REPORT, PerformanceReport
 from spae_dask.cli.planned_memory import Planner, is_planned, sized, unknown
 from spae_dask.clusters.connect import connect, described
-from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.running import dashboard_link
-from spae_dask.clusters.specs import LocalSpec, QueueSpec, Spec, Started
+from spae_dask.clusters.specs import KubernetesSpec, LocalSpec, QueueSpec, Spec, Started
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.runtime import parse_memory, resources_for
 from spae_dask.machine import memory_nbytes

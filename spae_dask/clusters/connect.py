@@ -6,11 +6,19 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dask.system import CPU_COUNT
 from distributed import Client
 
-from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.local import local_cluster
 from spae_dask.clusters.running import running_scheduler
-from spae_dask.clusters.spec_file import SUFFIX, read_cluster
-from spae_dask.clusters.specs import LocalSpec, QueueSpec, SchedulerSpec, Spec, Started, required
+from spae_dask.clusters.specs import (
+    SUFFIX,
+    KubernetesSpec,
+    LocalSpec,
+    QueueSpec,
+    SchedulerSpec,
+    Spec,
+    Started,
+    read_cluster,
+    required,
+)
 from spae_dask.errors import InvalidInput
 from spae_dask.machine import memory_nbytes
 
@@ -33,7 +41,7 @@ def connect(
     memory_limit : int, optional
         Bytes of each worker process that is started on this machine; its memory shared out evenly if not given.
     tls_folder : str, optional
-        Holds the certificates for a scheduler at ``tls://...``, see ``tls.client_security``.
+        Holds the certificates for a scheduler at ``tls://...``, see ``client_security``.
 
     Raises
     ------

@@ -6,7 +6,7 @@ import yaml
 
 from spae_dask.clusters.batch_job import BatchJob
 from spae_dask.clusters.kubernetes_manifest import Manifest, cluster_spec, container, labels, pod_spec
-from spae_dask.clusters.kubernetes_spec import KubernetesSpec
+from spae_dask.clusters.specs import KubernetesSpec
 
 FILES = "/etc/spae"
 """Folder in which the job sees the pipeline and its cluster file."""

@@ -6,7 +6,7 @@ service account unless one is named.
 
 from typing import Any
 
-from spae_dask.clusters.kubernetes_spec import KubernetesSpec, Toleration, Volume
+from spae_dask.clusters.specs import KubernetesSpec, Toleration, Volume
 from spae_dask.clusters.values import mebibytes
 
 Manifest = dict[str, Any]

@@ -15,8 +15,7 @@ from distributed import Client
 from distributed.security import Security
 
 from spae_dask.clusters.certificates import ROLES, make_certificates
-from spae_dask.clusters.job_options import certificates_folder, job_options
-from spae_dask.clusters.log_folder import log_folder, make_writable
+from spae_dask.clusters.job_options import certificates_folder, job_options, log_folder, make_writable
 from spae_dask.clusters.queue_commands import HOLDINGS, check_taken, held_numbers, reason, remove_all
 from spae_dask.clusters.specs import QueueSpec
 from spae_dask.clusters.supervisor import jobs_replaced

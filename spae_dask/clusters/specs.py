@@ -1,6 +1,7 @@
-"""Clusters as their files describe them: one model a kind."""
+"""Cluster files: their reader, and one model for each kind of cluster that they describe."""
 
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Literal
 
@@ -8,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from spae_dask.clusters import values
 from spae_dask.errors import InvalidInput
+from spae_dask.toml.file import TomlFile
+from spae_dask.toml.tables import checked_table
 
 
 def required(module: str, extra: str) -> ModuleType:
@@ -193,3 +196,115 @@ class MpiSpec(Spec):
     memory: values.Bytes | None = None
     interface: values.Word | None = None
     scratch: values.Folder | None = None
+
+
+class Volume(BaseModel):
+    """A persistent volume claim, or a folder of the node, and where pods see it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    claim: values.KubernetesName | None = None
+    host_path: values.MountPath | None = None
+    path: values.MountPath
+    read_only: bool = False
+
+    @model_validator(mode="after")
+    def _one(self) -> "Volume":
+        if (self.claim is None) == (self.host_path is None):
+            raise ValueError(
+                "give a volume either 'claim' (the name of a persistent volume claim) or 'host_path' (a folder "
+                "on the nodes)."
+            )
+        return self
+
+
+class Toleration(BaseModel):
+    """A taint that nodes may have; any value of it, if none is given, and all its effects, if none is given."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    key: values.LabelKey
+    value: values.LabelValue | None = None
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+
+
+class KubernetesSpec(Started):
+    """Pods that the Dask operator starts, or that ``spae submit`` has Kubernetes start.
+
+    ``cores`` and ``memory`` (0: as much as the plan takes) are of a worker. ``secrets`` become variables of the
+    environment, ``pull_secrets`` are for the registry of the image.
+    """
+
+    kind: Literal["kubernetes"]
+    image: values.Line
+    pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
+    pull_secrets: tuple[values.KubernetesName, ...] = Field(default=(), strict=False)
+    namespace: values.KubernetesName = "default"
+    workers: values.Amount
+    cores: values.Count = 1
+    memory: values.PlannedBytes = 0
+    scheduler_memory: values.Bytes = 2 << 30
+    scratch: values.Bytes = 4 << 30
+    environment: values.Environment = Field(default_factory=dict)
+    secrets: tuple[values.KubernetesName, ...] = Field(default=(), strict=False)
+    volumes: tuple[Volume, ...] = Field(default=(), strict=False)
+    service_account: values.KubernetesName | None = None
+    node_selector: values.Labels = Field(default_factory=dict)
+    tolerations: tuple[Toleration, ...] = Field(default=(), strict=False)
+    host_network: bool = False
+    dashboard: bool = False
+    timeout: values.Seconds = 600
+    driver: Driver = Driver()
+
+    @property
+    def n_workers(self) -> int:
+        """Worker processes in all."""
+        return self.workers
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of each."""
+        return self.cores
+
+    @property
+    def worker_nbytes(self) -> int:
+        """Bytes that each may use."""
+        return int(self.memory * MEMORY_FOR_ROWS)
+
+
+SUFFIX = ".toml"
+"""Suffix of the name of a cluster file."""
+
+SPECS: dict[str, type[Spec]] = {
+    "local": LocalSpec,
+    "scheduler": SchedulerSpec,
+    "slurm": QueueSpec,
+    "pbs": QueueSpec,
+    "lsf": QueueSpec,
+    "sge": QueueSpec,
+    "kubernetes": KubernetesSpec,
+    "mpi": MpiSpec,
+}
+"""Models by kind."""
+
+
+def read_cluster(path: str | Path) -> Spec:
+    """Read and check a cluster file; nothing is started.
+
+    Parameters
+    ----------
+    path : str or Path
+        The TOML file.
+
+    Raises
+    ------
+    InvalidInput
+        If a key is wrong. The message names the line of every wrong key.
+    NotFound, StorageError
+        If the file cannot be read.
+    """
+    file = TomlFile(Path(path), "a cluster")
+    made = checked_table((), file.table, SPECS, lambda _: {})
+    if isinstance(made, Spec):
+        return made
+    raise file.error(made)

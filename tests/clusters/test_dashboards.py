@@ -15,9 +15,8 @@ import zarr
 from spae_dask.cli.main import main
 from spae_dask.clusters import local, queue, running
 from spae_dask.clusters.kubernetes_manifest import cluster_spec
-from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.running import dashboard_link
-from spae_dask.clusters.specs import MpiSpec, QueueSpec
+from spae_dask.clusters.specs import KubernetesSpec, MpiSpec, QueueSpec
 from spae_dask.errors import InvalidInput, SpaeWarning, StorageError
 from tests.clusters.conftest import listening, loaded_mpi
 from tests.dask_processes import DaskProcesses

@@ -15,7 +15,7 @@ from spae_dask.cli.main import main
 from spae_dask.clusters.connect import connect
 from spae_dask.clusters.kubernetes_job import manifest_text
 from spae_dask.clusters.kubernetes_manifest import cluster_manifest
-from spae_dask.clusters.spec_file import read_cluster
+from spae_dask.clusters.specs import read_cluster
 from spae_dask.errors import ClusterUnavailable, InvalidInput
 from tests.clusters.crds import FOLDER, errors, schemas
 

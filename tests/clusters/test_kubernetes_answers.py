@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from spae_dask.clusters.kubernetes_address import scheduler_address
+from spae_dask.clusters.kubernetes import scheduler_address
 from spae_dask.errors import ClusterUnavailable
 from tests.clusters.conftest import ROOT
 

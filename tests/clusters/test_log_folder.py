@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spae_dask.clusters.job_options import job_options
-from spae_dask.clusters.log_folder import log_folder, make_writable
+from spae_dask.clusters.job_options import job_options, log_folder, make_writable
 from spae_dask.clusters.specs import QueueSpec
 from spae_dask.errors import InvalidInput, StorageError
 

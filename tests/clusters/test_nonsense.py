@@ -12,7 +12,7 @@ from distributed import Client
 from spae_dask.cli.main import main
 from spae_dask.clusters import running
 from spae_dask.clusters.connect import connect
-from spae_dask.clusters.spec_file import read_cluster
+from spae_dask.clusters.specs import read_cluster
 from spae_dask.errors import ClusterUnavailable, InvalidInput
 
 

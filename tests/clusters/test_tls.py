@@ -16,8 +16,7 @@ from spae_dask.cli.main import main
 from spae_dask.clusters import running
 from spae_dask.clusters.certificates import make_certificates
 from spae_dask.clusters.connect import connect
-from spae_dask.clusters.running import running_scheduler
-from spae_dask.clusters.tls import client_security
+from spae_dask.clusters.running import client_security, running_scheduler
 from spae_dask.errors import InvalidInput, NotFound
 from tests.dask_processes import DaskProcesses
 

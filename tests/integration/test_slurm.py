@@ -17,7 +17,7 @@ from distributed.scheduler import KilledWorker
 from benchmarks.slurm_lab import N_PORTS, SCRIPTS, free_ports
 from benchmarks.slurm_runs import CASES
 from spae_dask.clusters.connect import connect
-from spae_dask.clusters.spec_file import read_cluster
+from spae_dask.clusters.specs import read_cluster
 from spae_dask.workers import no_workers_seconds
 from tests.cli.test_interrupts import wait_for_line
 from tests.clusters.conftest import SLURM_TOML, wait_until

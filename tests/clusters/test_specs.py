@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spae_dask.clusters.connect import connect
-from spae_dask.clusters.spec_file import SPECS, read_cluster
+from spae_dask.clusters.specs import SPECS, read_cluster
 from spae_dask.errors import ClusterUnavailable, InvalidInput, NotFound
 from tests.clusters.conftest import ROOT, SLURM_TOML
 
