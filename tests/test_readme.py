@@ -20,7 +20,7 @@ from spae_dask.cli.exits import EXIT_CODES
 from spae_dask.cli.main import VERBS, app, main
 from spae_dask.clusters.specs import SPECS, read_cluster
 from spae_dask.maths.selection import SELECTIONS
-from spae_dask.pipelines.kinds import KINDS
+from spae_dask.pipelines.steps import KINDS
 from spae_dask.storage.artifacts.artifact import STORED
 from spae_dask.strategies.certificate import DERIVED, Certificate
 from tests.storage.genotypes import dosages, write_bed

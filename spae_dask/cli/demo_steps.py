@@ -21,8 +21,7 @@ from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.estimators.writing import transform_to_zarr
 from spae_dask.plain_files import in_shell
 from spae_dask.quantities import format_seconds
-from spae_dask.report.image_section import ImageResults, image_section
-from spae_dask.report.spectral_image import DensePCA
+from spae_dask.report.image_section import DensePCA, ImageResults, image_section
 from spae_dask.storage.ingesting.ingest import ingest
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.writing.publish import ZARR_MARKERS, publish

@@ -92,7 +92,7 @@ def inspect(
 def write_features(fitted: "SparseEncoder", path: str, *, force: bool) -> None:
     """Write the features as a table, which appears only when it is complete."""
     from spae_dask.errors import InvalidInput
-    from spae_dask.pipelines.files import write_csv
+    from spae_dask.storage.writing.json_and_csv import write_csv
 
     records = fitted.table().records()
     if not records:

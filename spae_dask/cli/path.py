@@ -120,14 +120,13 @@ def path(
 
 def write(found: object, output: str, *, force: bool) -> None:
     """Write the table or its figure, which appears only when it is complete."""
-    from spae_dask.pipelines.files import write_csv
+    from spae_dask.storage.writing.json_and_csv import write_csv
     from spae_dask.strategies.path import SparsityPath
 
     assert isinstance(found, SparsityPath)
     if output.endswith(".csv"):
         write_csv(found.records(), output, overwrite=force)
     else:
-        from spae_dask.report.figures import save_figure
-        from spae_dask.report.path_figure import path_figure
+        from spae_dask.report.figures import path_figure, save_figure
 
         save_figure(path_figure(found), output, overwrite=force)

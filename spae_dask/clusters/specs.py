@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from spae_dask.clusters import values
 from spae_dask.errors import InvalidInput
-from spae_dask.toml.file import TomlFile
-from spae_dask.toml.tables import checked_table
+from spae_dask.toml.file import TomlFile, checked_table
 
 
 def required(module: str, extra: str) -> ModuleType:

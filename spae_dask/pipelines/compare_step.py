@@ -4,12 +4,12 @@ import time
 
 from spae_dask.estimators.fitting import fit
 from spae_dask.passes.threads import one_blas_thread
-from spae_dask.pipelines.compare_schema import Compare, Matrix
-from spae_dask.pipelines.files import write_csv
 from spae_dask.pipelines.matrices import load_covariance
+from spae_dask.pipelines.schema import Compare, Matrix
 from spae_dask.pipelines.work import Result, Work
 from spae_dask.quantities import format_seconds
 from spae_dask.storage.open import open_matrix
+from spae_dask.storage.writing.json_and_csv import write_csv
 from spae_dask.storage.writing.publish import publish
 from spae_dask.strategies.comparison import (
     ComparisonPoint,

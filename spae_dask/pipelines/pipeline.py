@@ -7,17 +7,15 @@ from typing import Any
 
 from spae_dask.errors import InvalidInput
 from spae_dask.features import files_in
-from spae_dask.pipelines.compare_schema import Compare
-from spae_dask.pipelines.kinds import KINDS
 from spae_dask.pipelines.matrices import BUILT_IN
-from spae_dask.pipelines.schema import Input, Step
+from spae_dask.pipelines.schema import Compare, Input, Step
+from spae_dask.pipelines.steps import KINDS
 from spae_dask.plain_files import beside
 from spae_dask.rules import RULES
 from spae_dask.storage.writing.output_paths import local_path, refuse_same
-from spae_dask.toml.file import Problem, TomlFile
+from spae_dask.toml.file import Problem, TomlFile, checked_table
 from spae_dask.toml.lines import KeyPath
 from spae_dask.toml.names import did_you_mean
-from spae_dask.toml.tables import checked_table
 
 TOP = ("output", "step")
 MODELS = {name: kind.model for name, kind in KINDS.items()}

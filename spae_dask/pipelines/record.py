@@ -22,7 +22,7 @@ from spae_dask.storage.artifacts.fingerprint import fingerprint, path_fingerprin
 from spae_dask.storage.genetics import companions
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.stored_chunks import check_chunks
-from spae_dask.storage.writing.json_values import from_json, to_json
+from spae_dask.storage.writing.json_and_csv import from_json, to_json
 from spae_dask.storage.writing.publish import publish
 
 

@@ -14,10 +14,9 @@ from typing import Any
 from spae_dask.errors import OutputExists, SpaeError, StorageError
 from spae_dask.passes.plan import Plan
 from spae_dask.pipelines import schema
-from spae_dask.pipelines.kinds import KINDS
 from spae_dask.pipelines.pipeline import Node, Pipeline
 from spae_dask.pipelines.record import Record, begin, finish, read_record, reason_to_run, write_record
-from spae_dask.pipelines.steps import plan_of_step
+from spae_dask.pipelines.steps import KINDS, plan_of_step
 from spae_dask.pipelines.work import Machinery, Result, Target, Work
 from spae_dask.quantities import format_nbytes
 from spae_dask.storage.writing.publish import check_output

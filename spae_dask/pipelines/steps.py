@@ -1,6 +1,11 @@
-"""Steps about encoders: fit, transform, evaluate, path."""
+"""Steps of a pipeline: a function for each, and their kinds.
+
+A new kind is a model, a function, and a line in `KINDS`.
+"""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from spae_dask.blocks import RowBlocks
@@ -21,9 +26,10 @@ from spae_dask.estimators.writing import transform_to_zarr
 from spae_dask.passes.memory import refuse_tiny
 from spae_dask.passes.plan import Plan as FitPlan
 from spae_dask.passes.plan import Resources
-from spae_dask.pipelines.files import write_csv, write_json
+from spae_dask.pipelines.compare_step import compare
 from spae_dask.pipelines.schema import (
     Check,
+    Compare,
     Evaluate,
     Fit,
     Ingest,
@@ -32,6 +38,7 @@ from spae_dask.pipelines.schema import (
     Plan,
     Report,
     Resumable,
+    Step,
     Transform,
     arguments_of,
 )
@@ -40,6 +47,7 @@ from spae_dask.report.path_file import origin_of, read_path
 from spae_dask.storage.checkpoints.checkpoint_removal import end_checkpoint, remove_checkpoint
 from spae_dask.storage.ingesting.ingest import BUDGET
 from spae_dask.storage.ingesting.ingest import ingest as ingest_matrix
+from spae_dask.storage.writing.json_and_csv import write_csv, write_json
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.drift import Drift
 from spae_dask.strategies.parameters import OF_ROWS
@@ -238,8 +246,7 @@ def evaluate(step: Evaluate, work: Work) -> Result:
 def path(step: Path, work: Work) -> Result:
     """Draw loss against sparsity, for every k and r, from one read."""
     if step.figure:  # first, since the libraries it needs may be missing
-        from spae_dask.report.figures import save_figure
-        from spae_dask.report.path_figure import path_figure
+        from spae_dask.report.figures import path_figure, save_figure
     source, where = opened(step, work.data, say=work.machinery.say), work.machinery.where
     with where.ready(source):
         found = resumed(
@@ -276,3 +283,35 @@ def report(step: Report, work: Work) -> Result:
             )
     write_report(encoder, file, output, curve=curve, origin=origin, overwrite=True)
     return Result(f"report    {output}", {"encoder": file, "curve": curve is not None or encoder.curve() is not None})
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of step.
+
+    Attributes
+    ----------
+    model : type
+        Model of the step's table.
+    run : callable
+        Function of ``(step, work)`` that writes all of ``work.outputs``. Each appears only when it is complete.
+    """
+
+    model: type[Step]
+    run: Callable[[Any, Work], Result]
+
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "ingest": Kind(Ingest, ingest),
+        "check": Kind(Check, check),
+        "plan": Kind(Plan, plan),
+        "fit": Kind(Fit, fit),
+        "transform": Kind(Transform, transform),
+        "evaluate": Kind(Evaluate, evaluate),
+        "path": Kind(Path, path),
+        "report": Kind(Report, report),
+        "compare": Kind(Compare, compare),
+    }
+)
+"""By the name that ``kind`` gives, in the order of use."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.plain_files import beside, refuse_pipes
-from spae_dask.storage.writing.json_values import from_json
+from spae_dask.storage.writing.json_and_csv import from_json
 from spae_dask.strategies.path import PathPoint, SparsityPath
 
 WANTED = "Give the .csv that `spae path -o` wrote, or the .json that `spae path --json` printed"

@@ -13,9 +13,8 @@ from spae_dask.cli.main import VERBS, app
 from spae_dask.cli.options.data import WhichColumns, WhichData, columns_of
 from spae_dask.cli.options.groups import gathered
 from spae_dask.cli.submitting import fit_words
-from spae_dask.pipelines.compare_schema import Matrix
-from spae_dask.pipelines.kinds import KINDS
-from spae_dask.pipelines.schema import Fit
+from spae_dask.pipelines.schema import Fit, Matrix
+from spae_dask.pipelines.steps import KINDS
 from spae_dask.plain_files import listed
 from spae_dask.strategies.parameters import OF_PATHS, PARAMETERS
 from tests.cli.test_exit_codes import failed

@@ -5,7 +5,7 @@ import time
 import pytest
 from distributed import Client, LocalCluster
 
-from spae_dask.engine.worker_status import WorkerStatus, allowed_workers, idle_workers
+from spae_dask.engine.monitor import WorkerStatus, allowed_workers, idle_workers
 
 
 def busy(address: str, n: int, *, threads: int = 1, silence: float = 0.0, running: bool = True) -> WorkerStatus:

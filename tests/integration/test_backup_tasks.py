@@ -20,8 +20,8 @@ from distributed import Client, get_worker
 from spae_dask.clusters.local import local_cluster
 from spae_dask.clusters.running import running_scheduler
 from spae_dask.engine import monitor
+from spae_dask.engine.monitor import WorkerStatus
 from spae_dask.engine.runner import DaskRunner
-from spae_dask.engine.worker_status import WorkerStatus
 from spae_dask.errors import StorageError, warn
 from spae_dask.passes.accumulators import Triangular
 from spae_dask.passes.accumulators.base import Rows, State

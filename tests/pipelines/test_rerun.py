@@ -11,8 +11,8 @@ import zarr
 import spae_dask.pipelines.record
 from spae_dask import load_encoder
 from spae_dask.errors import InvalidInput, OutputExists, StorageError
-from spae_dask.pipelines.kinds import KINDS
 from spae_dask.pipelines.record import read_record
+from spae_dask.pipelines.steps import KINDS
 from tests.pipelines.conftest import Folder, planted
 from tests.storage.genotypes import dosages, write_bed
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
-from spae_dask.pipelines.files import write_csv, write_json
 from spae_dask.report.path_file import origin_of, read_path
+from spae_dask.storage.writing.json_and_csv import write_csv, write_json
 from spae_dask.strategies.path import PathPoint, SparsityPath
 
 POINTS = tuple(

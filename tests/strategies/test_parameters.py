@@ -22,8 +22,8 @@ from spae_dask.cli.options import groups
 from spae_dask.cli.options.groups import gathered
 from spae_dask.errors import InvalidInput
 from spae_dask.maths.selection import SELECTIONS
-from spae_dask.pipelines.kinds import KINDS
 from spae_dask.pipelines.schema import Fit
+from spae_dask.pipelines.steps import KINDS
 from spae_dask.report.reproduce import fit_command, python_lines
 from spae_dask.scanpy import sparse_pca
 from spae_dask.strategies import methods, table
@@ -291,7 +291,7 @@ def test_a_parameter_more_is_one_field_for_all_doors_but_the_encoder() -> None:
     import spae_dask
     from spae_dask.cli.main import main
     from spae_dask.cli.exits import in_options
-    from spae_dask.pipelines.kinds import KINDS
+    from spae_dask.pipelines.steps import KINDS
     from spae_dask.report.reproduce import fit_command
     from spae_dask.xarray import GridEncoder
     assert "extra_rows" in inspect.signature(spae_dask.plan).parameters

@@ -22,7 +22,7 @@ them.
 Attributes: ``format``, ``format_version``, ``certificate``, ``parameters``, ``provenance``, ``feature_names`` (a list,
 or null) and ``sha256``, one digest an array; if it was made, ``curve``, an object: losses of encoders of other sizes;
 and with folds ``held_out``, an object: losses on rows held out. Numbers in attributes that are not finite become
-strings, see ``json_values``.
+strings, see ``to_json``.
 
 Version 2 has the attribute ``needs`` too: the parameters that a reader must obey, or the codes would be wrong. An
 encoder without such parameters is of version 1, so that every reader opens it.

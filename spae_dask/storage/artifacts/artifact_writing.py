@@ -18,7 +18,7 @@ from spae_dask.storage.artifacts.artifact import (
     digest_of,
 )
 from spae_dask.storage.artifacts.artifact_reading import read_group, read_state_group
-from spae_dask.storage.writing.json_values import to_json
+from spae_dask.storage.writing.json_and_csv import to_json
 from spae_dask.storage.writing.outputs import publish_store
 
 CHUNK_NBYTES = 64 << 20

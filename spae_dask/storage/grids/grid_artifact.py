@@ -26,7 +26,7 @@ from spae_dask.storage.artifacts.artifact import GRID, damaged
 from spae_dask.storage.bounded import bounded
 from spae_dask.storage.grids.grid_layout import GridLayout
 from spae_dask.storage.grids.xarray_blocks import Cells
-from spae_dask.storage.writing.json_values import from_json, to_json
+from spae_dask.storage.writing.json_and_csv import from_json, to_json
 
 FORMAT_VERSION, OF_RECIPES = 1, 2
 """Format versions: of most grids, and of those whose cells follow a recipe, which earlier versions would pass over."""

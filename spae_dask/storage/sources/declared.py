@@ -16,7 +16,7 @@ import numpy as np
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.sources.checked_store import ZarrArray
 from spae_dask.storage.sources.conversion import MISSING, Conversion
-from spae_dask.storage.writing.json_values import to_json
+from spae_dask.storage.writing.json_and_csv import to_json
 
 CODING = (*MISSING, "_Unsigned", "scale_factor", "add_offset")
 """Attributes that say how numbers are coded."""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spae_dask.errors import InvalidInput
-from spae_dask.storage.writing.json_values import from_json, to_json
+from spae_dask.storage.writing.json_and_csv import from_json, to_json
 
 
 @settings(deadline=None, max_examples=50)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spae_dask.report.spectral_image import DensePCA, composite, composite_bands, pixel_errors
+from spae_dask.report.image_section import DensePCA, composite, composite_bands, pixel_errors
 
 
 def test_dense_pca_loses_what_the_covariance_matrix_says():

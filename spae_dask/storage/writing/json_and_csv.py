@@ -1,15 +1,19 @@
-"""Records as JSON and back, infinities and NaN included.
+"""Records as JSON and back, infinities and NaN included, and JSON and CSV files.
 
 JSON has no numbers that are not finite: they are the strings ``"Infinity"``, ``"-Infinity"`` and ``"NaN"``, as in
-Zarr's own metadata, and come back as floats. Tuples come back as lists.
+Zarr's own metadata, and come back as floats. Tuples come back as lists. A file appears only when it is complete.
 """
 
+import csv
+import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from spae_dask.errors import InvalidInput
+from spae_dask.storage.writing.publish import publish
 
 NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -59,3 +63,31 @@ def from_json(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: from_json(each) for key, each in value.items()}
     return value
+
+
+def write_json(document: Mapping[str, Any], path: Path) -> None:
+    """Write one JSON object."""
+    with publish(path, overwrite=True) as work:
+        text = json.dumps(to_json(document, path.name), indent=2, allow_nan=False)
+        work.write_text(f"{text}\n", encoding="utf-8")
+
+
+def write_csv(records: Sequence[Mapping[str, Any]], path: str | Path, *, overwrite: bool = True) -> None:
+    """Write records with the same keys as a table with a header.
+
+    Parameters
+    ----------
+    records : sequence of mappings
+        Records to write; at least one.
+    path : str or Path
+        File that the records are written to.
+    overwrite : bool
+        True to replace an existing file.
+    """
+    with (
+        publish(path, overwrite=overwrite) as work,
+        work.open("w", newline="", encoding="utf-8", errors="backslashreplace") as file,
+    ):
+        writer = csv.DictWriter(file, fieldnames=list(records[0]))
+        writer.writeheader()
+        writer.writerows(records)
