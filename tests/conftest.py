@@ -23,7 +23,7 @@ from distributed.utils import get_mp_context
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
-from spae_dask.estimators import curves
+from spae_dask.estimators import plots
 from spae_dask.passes.options import pass_options
 from tests.s3_service import KEY, SECRET, create_bucket, moto_process
 
@@ -81,7 +81,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def few_points(monkeypatch: pytest.MonkeyPatch) -> None:
     """The curve that a fit draws has as few points as it may; tests of curves count them."""
-    monkeypatch.setattr(curves, "MOST_POINTS", curves.FEWEST_POINTS)
+    monkeypatch.setattr(plots, "MOST_POINTS", plots.FEWEST_POINTS)
 
 
 @pytest.fixture(scope="module")

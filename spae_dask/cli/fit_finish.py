@@ -43,8 +43,7 @@ def fit_finish(
         given.check()
         from spae_dask.cli.target import Target, check_checkpoint, check_paths
         from spae_dask.errors import PartsMissing
-        from spae_dask.estimators.checkpointing import CheckpointAt
-        from spae_dask.estimators.parts import parts_missing
+        from spae_dask.estimators.checkpointing import CheckpointAt, parts_missing
         from spae_dask.estimators.sparse_encoder import SparseEncoder
         from spae_dask.passes.checkpoint import ArrayPart, MissingSpans, PassIncomplete
         from spae_dask.storage.checkpoints.checkpoint_record import parts_of, states_at

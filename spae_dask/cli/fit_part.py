@@ -59,9 +59,8 @@ def fit_part(*, part: PartArgument, given: FitGiven, checkpoint: SharedCheckpoin
     with command_context("fit-part", given.shown, strict=given.strict) as console:
         given.check()
         from spae_dask.cli.target import Target, check_checkpoint
-        from spae_dask.estimators.checkpointing import CheckpointAt
-        from spae_dask.estimators.parts import fit_part as make_part
-        from spae_dask.estimators.parts import listed
+        from spae_dask.estimators.checkpointing import CheckpointAt, listed
+        from spae_dask.estimators.checkpointing import fit_part as make_part
         from spae_dask.estimators.sparse_encoder import SparseEncoder
         from spae_dask.passes.checkpoint import ArrayPart
 

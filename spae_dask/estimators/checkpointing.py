@@ -1,11 +1,15 @@
-"""Checkpoint of a run: its location, its identity, and its description in a plan."""
+"""Checkpoint of a run: its location, its identity, and its description in a plan.
+
+A fit in parts is made by processes that know nothing of each other: each sweeps its parts of the passes into one
+checkpoint.
+"""
 
 import hashlib
 import os
 import platform
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
@@ -14,7 +18,7 @@ from spae_dask import __version__
 from spae_dask.blocks import asked_of
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.preparing import raw_rows
-from spae_dask.passes.checkpoint import ArrayPart, Checkpoint, digest_of
+from spae_dask.passes.checkpoint import ArrayPart, Checkpoint, MissingSpans, PassesComplete, PassIncomplete, digest_of
 from spae_dask.passes.plan import Plan
 from spae_dask.quantities import format_nbytes
 from spae_dask.rules import RULES
@@ -33,6 +37,9 @@ from spae_dask.storage.sources.dask_blocks import DaskBlocks
 from spae_dask.storage.sources.stored_chunks import CheckedSource
 from spae_dask.strategies.folds import FoldPlan
 from spae_dask.strategies.parameters import OF_ROWS, PARAMETERS, FitParameters
+
+if TYPE_CHECKING:
+    from spae_dask.estimators.sparse_encoder import SparseEncoder
 
 Place = str | Path
 
@@ -195,3 +202,65 @@ def _known_by(checked: CheckedSource) -> dict[str, Any]:
     if isinstance(source, DaskBlocks):
         known["graph"] = source.array.name  # made of all that the array is computed from
     return known
+
+
+@dataclass(frozen=True)
+class PartDone:
+    """Work that is left after a part.
+
+    Attributes
+    ----------
+    lacking : MissingSpans or None
+        Missing spans of the pass at hand; None if all passes are complete.
+    of : int
+        Into how many parts the spans are cut.
+    """
+
+    lacking: MissingSpans | None
+    of: int
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Numbers of the parts of which spans are missing."""
+        return () if self.lacking is None else parts_missing(self.lacking, self.of)
+
+
+def parts_missing(lacking: MissingSpans, of: int) -> tuple[int, ...]:
+    """Numbers of the parts that have spans which a pass lacks."""
+    missing = set(lacking.missing)
+    return tuple(i for i in range(1, of + 1) if not missing.isdisjoint(ArrayPart(i, of).spans(lacking.n_spans)))
+
+
+def fit_part(encoder: "SparseEncoder", x: Any, part: ArrayPart) -> PartDone:
+    """Make a part of every pass that can begin. A pass begins when the one before it is complete.
+
+    After the last pass no search is made: `spae fit-finish` makes it.
+
+    Done again it does nothing, and that is no error: a scheduler may start a job anew that had done its work.
+
+    Parameters
+    ----------
+    encoder : SparseEncoder
+        Encoder whose ``checkpoint`` is a ``CheckpointAt`` with this part.
+    x : object
+        Anything :func:`spae_dask.open_matrix` opens.
+    part : ArrayPart
+        Part of the spans to reduce.
+    """
+    try:
+        encoder.fit(x)
+    except PassIncomplete as found:
+        return PartDone(found.args[0], part.of)
+    except PassesComplete:
+        return PartDone(None, part.of)
+    return PartDone(None, part.of)
+
+
+def listed(parts: tuple[int, ...]) -> str:
+    """``part 3``, or ``parts 3, 5 and 8``; the first few of many."""
+    if len(parts) == 1:
+        return f"part {parts[0]}"
+    few = [str(each) for each in parts[:8]]
+    if len(parts) > len(few):
+        return f"parts {', '.join(few)} and {len(parts) - len(few)} more"
+    return f"parts {', '.join(few[:-1])} and {few[-1]}"

@@ -18,8 +18,8 @@ from spae_dask.estimators.checkpointing import CheckpointAt, checkpoint_at
 from spae_dask.estimators.class_weights import by_class
 from spae_dask.estimators.containers import lazy_frames
 from spae_dask.estimators.covariates import columns_beside, open_without
+from spae_dask.estimators.fitted import CertificateRepr
 from spae_dask.estimators.fitting import fit
-from spae_dask.estimators.notebook import CertificateRepr
 from spae_dask.estimators.planning import seed_of
 from spae_dask.estimators.preparing import scale_given
 from spae_dask.estimators.row_weights import read_row_weights

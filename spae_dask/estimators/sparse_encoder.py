@@ -12,10 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.checkpointing import CheckpointAt, checkpoint_at
 from spae_dask.estimators.covariates import columns_beside, open_without, removed, resolved
-from spae_dask.estimators.fitted import FittedMixin
+from spae_dask.estimators.fitted import CertificateRepr, FittedMixin
 from spae_dask.estimators.fitting import fit
 from spae_dask.estimators.folds import FREQUENCIES, frequencies_of, with_folds
-from spae_dask.estimators.notebook import CertificateRepr
 from spae_dask.estimators.panels import proof_of
 from spae_dask.estimators.planning import seed_of
 from spae_dask.estimators.plots import PlotMixin

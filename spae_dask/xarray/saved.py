@@ -12,8 +12,8 @@ from spae_dask.estimators.saved import load_encoder, save_encoder
 from spae_dask.recipes import recipe_text
 from spae_dask.rules import RULES
 from spae_dask.storage.grids.grid_artifact import GridRecord, read_grid, write_grid
+from spae_dask.xarray.applying import FittedGrid
 from spae_dask.xarray.columns import rules_on
-from spae_dask.xarray.fitted_grid import FittedGrid
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,7 @@ from spae_dask import SparseEncoder, plan
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.errors import CheckpointWarning, InvalidInput, OtherCheckpoint, StorageError
 from spae_dask.estimators import checkpointing
-from spae_dask.estimators.checkpointing import CheckpointAt
-from spae_dask.estimators.parts import fit_part
+from spae_dask.estimators.checkpointing import CheckpointAt, fit_part
 from spae_dask.passes.checkpoint import ArrayPart
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from spae_dask.strategies import core

@@ -16,8 +16,7 @@ from distributed import Client
 
 from spae_dask import Recipe, evaluate, load_encoder, open_matrix, plan
 from spae_dask.errors import InvalidInput, OtherCheckpoint
-from spae_dask.estimators.checkpointing import CheckpointAt
-from spae_dask.estimators.parts import fit_part
+from spae_dask.estimators.checkpointing import CheckpointAt, fit_part
 from spae_dask.estimators.reporting import curve_from_data
 from spae_dask.estimators.saved import save_encoder
 from spae_dask.passes.checkpoint import ArrayPart

@@ -14,8 +14,7 @@ import scipy.sparse as sp
 from spae_dask import ColumnSelector, SparseEncoder
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.errors import OtherCheckpoint, StorageError
-from spae_dask.estimators.checkpointing import CheckpointAt
-from spae_dask.estimators.parts import PartDone, fit_part
+from spae_dask.estimators.checkpointing import CheckpointAt, PartDone, fit_part
 from spae_dask.passes.checkpoint import ArrayPart, PassIncomplete
 from spae_dask.storage.checkpoints import checkpoint_record
 from spae_dask.storage.checkpoints.checkpoint_record import LocalStates

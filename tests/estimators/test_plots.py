@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from spae_dask import ColumnSelector, SparseEncoder, evaluate, load_encoder, plan
 from spae_dask.errors import InvalidInput
-from spae_dask.estimators.curves import FEWEST_POINTS, cheap_curve
+from spae_dask.estimators.plots import FEWEST_POINTS, cheap_curve
 from spae_dask.estimators.record import results_of
 from spae_dask.estimators.saved import save_encoder
 from spae_dask.strategies.sizes import curve_sizes

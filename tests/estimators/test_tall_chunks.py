@@ -15,8 +15,7 @@ from zarr.storage import LocalStore
 from spae_dask import SparseEncoder, open_matrix, plan
 from spae_dask.blocks import column_groups, columns_alone
 from spae_dask.errors import CheckpointWarning, DataChanged, MemoryBudgetExceeded, NonFiniteInput, StorageError
-from spae_dask.estimators.checkpointing import CheckpointAt
-from spae_dask.estimators.parts import fit_part
+from spae_dask.estimators.checkpointing import CheckpointAt, fit_part
 from spae_dask.passes import orientation
 from spae_dask.passes.checkpoint import ArrayPart, PassIncomplete
 from spae_dask.passes.events import PassEnded, PassStarted, RowsDone
