@@ -24,7 +24,7 @@ from spae_dask.cli.options.output import ConsoleOptions
 from spae_dask.cli.progress import Bar, Display, JsonLog, JsonProgress, Lines, Meter, Silence
 from spae_dask.cli.signals import Signals
 from spae_dask.errors import MissingChunksWarning, SpaeWarning, StorageError
-from spae_dask.storage.remote.url_secrets import without_secrets
+from spae_dask.storage.remote.address import without_secrets
 from spae_dask.storage.writing.json_and_csv import to_json
 
 

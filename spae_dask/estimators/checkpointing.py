@@ -32,7 +32,7 @@ from spae_dask.storage.checkpoints.checkpoint_record import (
     states_at,
 )
 from spae_dask.storage.chosen import ROWS
-from spae_dask.storage.remote.url_secrets import without_secrets
+from spae_dask.storage.remote.address import without_secrets
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 from spae_dask.storage.sources.stored_chunks import CheckedSource
 from spae_dask.strategies.folds import FoldPlan

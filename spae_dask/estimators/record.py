@@ -17,7 +17,7 @@ from spae_dask.recipes import recipe_text
 from spae_dask.report.encoder_results import EncoderResults
 from spae_dask.rules import RULES
 from spae_dask.storage.artifacts.fingerprint import fingerprint
-from spae_dask.storage.remote.url_secrets import without_secrets
+from spae_dask.storage.remote.address import without_secrets
 from spae_dask.strategies.parameters import OF_ROWS, PARAMETERS, OfRow, is_scale_file, several
 
 NOT_STORED = ("memory_limit", "checkpoint", "progress")

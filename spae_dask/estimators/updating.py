@@ -21,7 +21,7 @@ from spae_dask.passes.accumulators.nonfinite import refuse_non_finite
 from spae_dask.passes.accumulators.together import part_of
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.masks import ALL
-from spae_dask.storage.remote.url_secrets import without_secrets
+from spae_dask.storage.remote.address import without_secrets
 from spae_dask.strategies.core import filled
 from spae_dask.strategies.parameters import is_number
 from spae_dask.strategies.table import STRATEGIES

@@ -21,9 +21,8 @@ from spae_dask.storage.held_files import is_held, read_whole
 from spae_dask.storage.masks import ALL, UsualMask, refuse_mask
 from spae_dask.storage.open_stored import open_address, open_path, open_table_file, open_zarr_object
 from spae_dask.storage.readable import READABLE, check_real, check_two_dimensional
-from spae_dask.storage.remote.address import is_remote, parse_address
+from spae_dask.storage.remote.address import is_remote, parse_address, refuse_secrets, without_secrets
 from spae_dask.storage.remote.icechunk_address import is_icechunk, parse_icechunk, pinned
-from spae_dask.storage.remote.url_secrets import refuse_secrets, without_secrets
 from spae_dask.storage.tables.columns import choose_columns
 from spae_dask.storage.tables.frames import is_frame, matrix_of
 from spae_dask.storage.tables.table_files import is_table

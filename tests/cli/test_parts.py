@@ -13,11 +13,12 @@ import pytest
 import scipy.sparse as sp
 import zarr
 
+from spae_dask.storage import h5_files
 from spae_dask.storage.checkpoints.checkpoint_record import LocalStates
-from spae_dask.storage.sources import h5_arrays, h5_blocks, zarr_blocks
+from spae_dask.storage.sources import h5_arrays, zarr_blocks
 from spae_dask.storage.sources.csr_blocks import CsrBlocks
 from spae_dask.storage.tables import tabular_blocks
-from spae_dask.storage.tables.table_parts import cut
+from spae_dask.storage.tables.table_files import cut
 from tests.cli.conftest import QUICK, D, K, Outcome, R, planted, write_zarr
 from tests.conftest import OptionsSetter
 from tests.storage.anndata_stores import csr_store
@@ -34,7 +35,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch, options: OptionsSetter) -> Non
     """Data of a few kilobytes in several blocks, of which each is a span."""
     options(min_span_nbytes=100, states_per_span=0)
     monkeypatch.setattr(zarr_blocks, "TARGET_BLOCK_NBYTES", 1)
-    monkeypatch.setattr(h5_blocks, "TARGET_BLOCK_NBYTES", 4000)
+    monkeypatch.setattr(h5_files, "TARGET_BLOCK_NBYTES", 4000)
     monkeypatch.setattr(h5_arrays, "PIECE_NBYTES", 400)
     monkeypatch.setattr(tabular_blocks, "cut", lambda files, row, target, most: cut(files, row, 1, most))
     monkeypatch.setattr(CsrBlocks.__init__, "__defaults__", (None, 1))

@@ -28,7 +28,7 @@ from spae_dask.machine import return_freed_arrays
 return_freed_arrays()
 from spae_dask import SparseEncoder, open_matrix, plan
 from spae_dask.errors import DataChanged
-from spae_dask.storage.remote.stored_file import StoredFile
+from spae_dask.storage.remote.object_requests import StoredFile
 from spae_dask.storage.sources import snapshot, zarr_blocks
 from spae_dask.storage.sources.stored_chunks import check_chunks
 

@@ -16,9 +16,9 @@ import scipy.sparse as sp
 
 from spae_dask import open_matrix
 from spae_dask.errors import InvalidInput, NotFound, StorageError
-from spae_dask.storage import open_stored
+from spae_dask.storage import h5_files, open_stored
 from spae_dask.storage.ingesting.ingest import ingest
-from spae_dask.storage.sources import csr_blocks, h5_blocks
+from spae_dask.storage.sources import csr_blocks
 from tests.estimators.sources import batch_encoder
 from tests.storage.anndata_stores import sparse_counts
 
@@ -55,10 +55,10 @@ def test_many_small_blocks_make_the_same_matrix(tmp_path: Path) -> None:
         file.create_dataset("X", data=X0.toarray(), chunks=(7, 5), dtype=">f4")
     whole = open_matrix(tmp_path / "x.h5ad")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(h5_blocks, "TARGET_BLOCK_NBYTES", 400)
+        patch.setattr(h5_files, "TARGET_BLOCK_NBYTES", 400)
         assert len(whole.bounds) > 10
         np.testing.assert_array_equal(rows_of(whole), X0.toarray())
-        patch.setattr(h5_blocks, "MAX_BLOCK_NBYTES", 200)
+        patch.setattr(h5_files, "MAX_BLOCK_NBYTES", 200)
         assert whole.bounds[1] < 7
         assert whole.decodes_per_chunk > 1  # type: ignore[attr-defined]
         np.testing.assert_array_equal(rows_of(whole), X0.toarray())
@@ -89,8 +89,8 @@ def test_a_file_is_read_by_other_processes(cells: Path) -> None:
 
 @pytest.mark.parametrize("array", ["X", "layers/counts"])
 def test_threads_that_read_at_once_get_their_own_rows(cells: Path, array: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(h5_blocks, "TARGET_BLOCK_NBYTES", 400)
-    for module in (h5_blocks, csr_blocks):
+    monkeypatch.setattr(h5_files, "TARGET_BLOCK_NBYTES", 400)
+    for module in (h5_files, csr_blocks):
         monkeypatch.setattr(module, "MAX_BLOCK_NBYTES", 800)
     source = open_matrix(cells, array=array)
     expected = X0.toarray() * (1 if array == "X" else 2)

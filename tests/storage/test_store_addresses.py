@@ -14,7 +14,7 @@ from spae_dask.cli.main import main
 from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
 from spae_dask.storage import checks
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.remote.url_secrets import without_secrets
+from spae_dask.storage.remote.address import without_secrets
 from tests.zarr_stores import MEMBER, commit, kerchunk, repository, zipped
 
 X = np.random.default_rng(1).standard_normal((80, 6))

@@ -33,9 +33,8 @@ from spae_dask.storage.artifacts.artifact import (
 )
 from spae_dask.storage.bounded import bounded
 from spae_dask.storage.checks import refuse_code, refuse_odd_chunks, refuse_odd_metadata
-from spae_dask.storage.remote.address import is_remote, parse_address
+from spae_dask.storage.remote.address import is_remote, parse_address, refuse_secrets
 from spae_dask.storage.remote.remote_store import RemoteStore, open_remote, reach
-from spae_dask.storage.remote.url_secrets import refuse_secrets
 from spae_dask.storage.writing.json_and_csv import from_json
 from spae_dask.storage.writing.output_paths import refuse_long
 from spae_dask.storage.writing.unfinished import absent

@@ -11,9 +11,8 @@ from spae_dask.errors import InvalidInput, OtherCheckpoint, StorageError
 from spae_dask.plain_files import in_shell
 from spae_dask.storage.checkpoints.local_states import PARTIAL, LocalStates
 from spae_dask.storage.checkpoints.object_states import ObjectStates
-from spae_dask.storage.remote.address import WRITABLE, is_remote, parse_address
+from spae_dask.storage.remote.address import WRITABLE, is_remote, parse_address, redacted
 from spae_dask.storage.remote.remote_store import open_remote
-from spae_dask.storage.remote.url_secrets import redacted
 from spae_dask.storage.writing.json_and_csv import from_json, to_json
 from spae_dask.storage.writing.output_paths import refuse_long
 

@@ -13,8 +13,8 @@ from typing import BinaryIO
 from spae_dask.errors import StorageError
 from spae_dask.leftovers import PARTIAL_END
 from spae_dask.plain_files import refuse_pipes
-from spae_dask.storage.remote.stored_file import StoredFile
-from spae_dask.storage.writing.disk import explanation, remove_surely, sync_to_disk
+from spae_dask.storage.remote.object_requests import StoredFile
+from spae_dask.storage.writing.publish import explanation, remove_surely, sync_to_disk
 
 
 def replace_file(target: Path, pieces: Iterable[bytes | memoryview]) -> None:

@@ -12,9 +12,8 @@ from zarr.core.sync import sync
 from spae_dask.errors import StorageError
 from spae_dask.storage.checkpoints.local_states import KEPT
 from spae_dask.storage.remote.byte_files import RemoteFile
-from spae_dask.storage.remote.object_requests import PART_NBYTES
+from spae_dask.storage.remote.object_requests import PART_NBYTES, StoredFile
 from spae_dask.storage.remote.remote_store import RemoteStore
-from spae_dask.storage.remote.stored_file import StoredFile
 
 REQUEST_NBYTES = 4 << 20
 """Bytes of one request to read."""

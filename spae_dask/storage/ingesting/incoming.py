@@ -21,7 +21,7 @@ from spae_dask.storage.groups import is_vcf, named_grids
 from spae_dask.storage.held_files import NETCDF
 from spae_dask.storage.masks import ALL, refuse_mask
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.remote.url_secrets import refuse_secrets
+from spae_dask.storage.remote.address import refuse_secrets
 from spae_dask.storage.sources.bounded_reader import BAND, READING_ONE, block_bands, plan_zarr_bands, share_of
 from spae_dask.storage.sources.declared import CODING, DIMENSIONS, RANGE
 from spae_dask.storage.sources.npy_blocks import NpyBlocks

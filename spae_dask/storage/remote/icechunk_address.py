@@ -15,9 +15,8 @@ from zarr.storage import WrapperStore
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.plain_files import beside
-from spae_dask.storage.remote.address import is_remote, parse_address
+from spae_dask.storage.remote.address import VERSIONED, is_remote, parse_address, redacted, refuse_secrets
 from spae_dask.storage.remote.object_clients import resolved
-from spae_dask.storage.remote.url_secrets import VERSIONED, redacted, refuse_secrets
 
 FORMS = f"{VERSIONED}PATH, or {VERSIONED}s3://BUCKET/NAME, with ?branch=NAME, ?tag=NAME or ?snapshot=ID after it"
 

@@ -1,12 +1,34 @@
 """Requests of object stores beyond those of Zarr's stores: uploads in parts, and listings with sizes and times."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from zarr.abc.store import Store
 from zarr.storage import ObjectStore
 
-from spae_dask.storage.remote.stored_file import StoredFile
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file or an object.
+
+    Attributes
+    ----------
+    path : str
+        Path below the listed prefix.
+    nbytes : int
+        Its size.
+    time : float
+        Time at which it was written, in seconds since 1970.
+    tag : str
+        Changes whenever the object is written again: the ETag of an object store, size and time of a file.
+    """
+
+    path: str
+    nbytes: int
+    time: float
+    tag: str = ""
+
 
 PART_NBYTES = 16 << 20
 """Bytes of a part of an uploaded object. S3 takes 10,000 parts."""

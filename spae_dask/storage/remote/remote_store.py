@@ -20,8 +20,7 @@ from spae_dask.quantities import format_seconds
 from spae_dask.storage.remote.address import Address
 from spae_dask.storage.remote.faults import Kind, fault_of
 from spae_dask.storage.remote.object_clients import connect, resolved
-from spae_dask.storage.remote.object_requests import names_below, objects_below, upload
-from spae_dask.storage.remote.stored_file import StoredFile
+from spae_dask.storage.remote.object_requests import StoredFile, names_below, objects_below, upload
 
 LOUD = 3
 """Number of failures of one request from which on each is a warning. Earlier ones are logged at a lower level."""

@@ -17,8 +17,7 @@ from zarr.core.common import concurrent_map
 from zarr.core.config import config
 from zarr.storage import FsspecStore, ObjectStore, ZipStore
 
-from spae_dask.storage.remote.object_requests import objects_below
-from spae_dask.storage.remote.stored_file import StoredFile
+from spae_dask.storage.remote.object_requests import StoredFile, objects_below
 
 UNKNOWN = StoredFile("", 1, 0.0)
 """Description of an object whose store reports neither size nor time."""

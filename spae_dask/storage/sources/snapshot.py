@@ -25,8 +25,8 @@ import numpy.typing as npt
 from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
+from spae_dask.storage.remote.object_requests import StoredFile
 from spae_dask.storage.remote.remote_store import RemoteStore
-from spae_dask.storage.remote.stored_file import StoredFile
 from spae_dask.storage.sources.checked_store import (
     METADATA_KEYS,
     ZarrArray,

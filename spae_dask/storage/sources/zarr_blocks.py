@@ -1,4 +1,4 @@
-"""Row blocks of a two-dimensional Zarr array, format 2 or 3, chunked in any way."""
+"""Row blocks of a two-dimensional Zarr array, format 2 or 3, chunked in any way, and of some of its columns."""
 
 import math
 from collections.abc import Iterator
@@ -26,7 +26,6 @@ from spae_dask.storage.sources.checked_store import (
 from spae_dask.storage.sources.declared import declared_range
 from spae_dask.storage.sources.dosages import Dosages
 from spae_dask.storage.sources.runs import n_at_once
-from spae_dask.storage.sources.zarr_columns import ZarrColumns
 
 TARGET_BLOCK_NBYTES = 16 << 20
 """Decoded bytes of a row block: large beside the price of a read, small beside a worker's memory."""
@@ -286,3 +285,82 @@ def _most_touched(length: int, step: int, total: int) -> int:
     if total in (length, step) or length % step == 0 or step % length == 0:
         return -(-length // step)
     return -(-(length - 1) // step) + 1  # chunks may cross the ends of blocks
+
+
+@dataclass(frozen=True, eq=False)
+class ZarrColumns:
+    """Row blocks of some columns.
+
+    Parameters
+    ----------
+    blocks : ZarrBlocks
+        The whole array.
+    columns : ndarray (r,) of int
+        Columns wanted, ascending.
+    target_nbytes : int
+        Decoded bytes of a block, where the chunks leave the choice.
+    """
+
+    blocks: "ZarrBlocks"
+    columns: npt.NDArray[np.intp]
+    target_nbytes: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n, r)``."""
+        return self.blocks.shape[0], int(self.columns.size)
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """Type of the entries."""
+        return self.blocks.dtype
+
+    @cached_property
+    def n_chunk_columns(self) -> int:
+        """Columns of chunks that hold any of the columns."""
+        return int(np.unique(self.columns // self.blocks.array.chunks[1]).size)
+
+    @cached_property
+    def rows_per_block(self) -> int:
+        """Whole chunks; as many as decode to the usual size of a block."""
+        n = self.shape[0]
+        rows, columns = self.blocks.array.chunks
+        decoded = min(rows, n) * columns * self.n_chunk_columns * self.dtype.itemsize
+        return int(min(n, rows * max(1, self.target_nbytes // decoded)))
+
+    @property
+    def bounds(self) -> range | tuple[int, ...]:
+        """Row bounds of the blocks."""
+        return uniform_bounds(self.shape[0], self.rows_per_block)
+
+    @property
+    def read_nbytes(self) -> int:
+        """Bytes of the chunks of a block that are in flight."""
+        rows_of_chunks = -(-self.rows_per_block // self.blocks.array.chunks[0])
+        return self.blocks.in_flight_nbytes(rows_of_chunks * self.n_chunk_columns)
+
+    @property
+    def in_process(self) -> bool:
+        """That of the array."""
+        return self.blocks.in_process
+
+    def describe(self) -> str:
+        """Return the place of the array."""
+        return self.blocks.describe()
+
+    def read(self, i: int) -> npt.NDArray[Any]:
+        """The columns of block ``i``.
+
+        Raises
+        ------
+        StorageError
+            If a chunk cannot be read or decoded; it is named.
+        """
+        start = i * self.rows_per_block
+        stop = min(start + self.rows_per_block, self.shape[0])
+        try:
+            return self.blocks.rows(start, stop, self.columns)
+        except (MemoryError, StorageError):  # a StorageError already says what to do
+            raise
+        except Exception as error:  # codecs and stores raise exceptions of any type
+            raise self.blocks.explain(start, stop, error, self.columns) from error

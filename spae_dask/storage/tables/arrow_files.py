@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from spae_dask.storage.sources.sentinel import holding_nan
 from spae_dask.storage.tables.columns import refuse_non_numeric
-from spae_dask.storage.tables.table_files import opened
-from spae_dask.storage.tables.table_parts import FileParts
+from spae_dask.storage.tables.table_files import FileParts, opened
 
 
 def number_type(kind: pa.DataType) -> np.dtype[Any] | None:

@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.tables.arrow_files import numbers_of
-from spae_dask.storage.tables.table_files import opened
-from spae_dask.storage.tables.table_parts import FileParts
+from spae_dask.storage.tables.table_files import FileParts, opened
 
 KIND, PART = "Parquet", "row group"
 

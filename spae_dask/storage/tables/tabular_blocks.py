@@ -19,8 +19,7 @@ from spae_dask.storage.remote.faults import read_failed
 from spae_dask.storage.tables import arrow_files, parquet_files
 from spae_dask.storage.tables.arrow_files import column_values, common_type, number_type, numbers_of, row_labels
 from spae_dask.storage.tables.columns import choose_columns
-from spae_dask.storage.tables.table_files import ARROW, table_files
-from spae_dask.storage.tables.table_parts import FileParts, Piece, cut
+from spae_dask.storage.tables.table_files import ARROW, FileParts, Piece, cut, table_files
 
 TARGET_BLOCK_NBYTES = 16 << 20
 """Bytes of a row block that small row groups are gathered to."""

@@ -5,8 +5,7 @@ import os
 from pathlib import Path
 
 from spae_dask.errors import InvalidInput
-from spae_dask.storage.remote.address import is_remote, place_of_url
-from spae_dask.storage.remote.url_secrets import redacted
+from spae_dask.storage.remote.address import is_remote, place_of_url, redacted
 
 UNFINISHED = ".partial-1a2b3c4d.lock"
 """Longest addition to the name of an output while it is unfinished. A dot is put before the name as well."""

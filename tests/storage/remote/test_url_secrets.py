@@ -11,7 +11,7 @@ from spae_dask import load_encoder, open_matrix
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.saved import save_encoder
 from spae_dask.storage.ingesting.ingest import ingest
-from spae_dask.storage.remote.url_secrets import redacted, refuse_secrets, without_secrets
+from spae_dask.storage.remote.address import redacted, refuse_secrets, without_secrets
 from tests.estimators.sources import batch_encoder
 
 SECRET = "s3cret"
