@@ -1,10 +1,10 @@
 """Watches a pass on a cluster from the client, so that no wait is endless and slow spans are reported.
 
 The options of passes hold all limits. The monitor asks the scheduler every ``check_seconds``; the scheduler must answer
-within ``scheduler_seconds``. It tells the tasks of each worker, and its last sign of life. A cluster may be without
-workers for ``no_workers_seconds``: dask itself would wait for ever. When a pass stalls, the last spans get backup tasks
-on idle workers, and a warning names the spans that are still slow and the workers that do not respond. The scheduler
-itself replaces those after its setting ``worker-ttl``.
+within ``scheduler_seconds``. Its answer has the tasks of each worker, and their last signs of life. A cluster may be
+without workers for ``no_workers_seconds``: dask itself would wait for ever. When a pass stalls, the last spans get
+backup tasks on idle workers. A warning names the spans that are still slow and the workers that do not respond. The
+scheduler itself replaces those after its setting ``worker-ttl``.
 """
 
 import re

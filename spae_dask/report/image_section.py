@@ -1,7 +1,6 @@
 """The section that `spae demo` adds to the report of its encoder: the image, decoded from its codes, and its bands.
 
-The pictures are compared by hand-made ones in tests: they are arrays, decoded from the codes of the encoder and, beside
-them, from those of dense PCA.
+Its pictures are arrays, decoded from the codes of the encoder and, beside them, from those of dense PCA.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Cells of a grid that become columns, and their factors, both found before the fit.
 
-Rules for the choice of cells are found too, with the positions between which one of them has a least distance.
+Rules for the choice of cells become rules for columns here, and coordinates the positions of a least distance.
 """
 
 import math

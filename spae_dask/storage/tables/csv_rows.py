@@ -1,6 +1,6 @@
 """Rows of a CSV or TSV file, read in batches of bounded memory and parsed by numpy in C.
 
-Cells that numpy does not take are filled if they are missing, and blamed by line and column if they are no numbers.
+Missing cells are filled with NaN before. If lines do not parse, the error names the first cell to blame.
 """
 
 import codecs
