@@ -11,7 +11,7 @@ import numpy.typing as npt
 from spae_dask.blocks import RowBlocks, asked_of, remember
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.conditions import EXAMPLE, where
-from spae_dask.storage.readable import HDF5
+from spae_dask.storage.readable import within_hdf5
 from spae_dask.storage.sources.submatrix import beneath_choice, chosen_columns, chosen_rows
 from spae_dask.storage.tables.columns import choose_columns
 
@@ -120,7 +120,7 @@ def _rows_where(
     from spae_dask.storage.groups import table_of
 
     path = x.removeprefix("file://") if isinstance(x, str) else None
-    if path is not None and path.endswith(HDF5):
+    if path is not None and within_hdf5(path) is not None:
         from spae_dask.storage.sources.h5_arrays import opened
 
         with opened(path) as file:

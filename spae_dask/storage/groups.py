@@ -107,6 +107,11 @@ def choose_member(group: Any, array: str | None, name: str, mask: str | None = N
     matrices = [key for key, (shape, _) in members.items() if len(shape) == 2]
     if len(matrices) == 1:
         return Member(group[matrices[0]], name)
+    if not members and (stores := _stores_below(group)):
+        raise InvalidInput(
+            f"{name} is no matrix, but holds AnnData stores. Give the path of one: "
+            f"{', '.join(f'{name}/{each}' for each in stores)}."
+        )
     raise InvalidInput(
         f"{name} is a group with {len(matrices)} two-dimensional arrays; it has {_listed(members)}. "
         f"Name one with array=NAME (--array NAME)."
@@ -225,6 +230,13 @@ def _is_group(node: Any) -> bool:
 def _is_anndata(group: Any) -> bool:
     """Return True if a group is an AnnData store. Before anndata 0.8 only its members told."""
     return group.attrs.get("encoding-type") == "anndata" or all(key in group for key in ("X", "obs", "var"))
+
+
+def _stores_below(group: Any) -> list[str]:
+    """Paths of the AnnData stores in a group of groups, as MuData (``mod/rna``) and SpatialData (``tables/t``) have."""
+    outer = {key: node for key in sorted(group) if _is_group(node := group[key])}
+    inner = {f"{key}/{name}": node[name] for key, node in outer.items() for name in sorted(node)}
+    return [path for path, node in (outer | inner).items() if of_anndata(node)]
 
 
 def _encoding(group: Any) -> str | None:

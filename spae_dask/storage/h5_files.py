@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.blocks import RowBlocks, uniform_bounds
-from spae_dask.errors import StorageError
+from spae_dask.errors import InvalidInput, StorageError
 from spae_dask.storage.cell_ranger import presented, warn_of_feature_types
 from spae_dask.storage.groups import Member, choose_member, is_array, open_sparse_group
 from spae_dask.storage.masks import UsualMask, refuse_mask
@@ -24,7 +24,7 @@ def open_h5(path: str, array: str | None, mask: str | None = None) -> RowBlocks:
     Parameters
     ----------
     path : str
-        The file.
+        The file, or a member of it, such as ``cells.h5mu/mod/rna``.
     array : str, optional
         Matrix to read, such as ``layers/counts``; by default ``X`` of AnnData, or the only matrix of another file.
     mask : str, optional
@@ -39,10 +39,15 @@ def open_h5(path: str, array: str | None, mask: str | None = None) -> RowBlocks:
     StorageError
         If the file is damaged, or may not be read.
     """
-    with opened(path) as file:
+    with opened(path) as node:
         if array is None and (mask is None or isinstance(mask, UsualMask)):
-            warn_of_feature_types(file, path)
-        return blocks_of(choose_member(file, array, path, mask))
+            warn_of_feature_types(node, path)
+        if not is_array(node):
+            return blocks_of(choose_member(node, array, path, mask))
+        if array is not None:
+            raise InvalidInput(f"{path} is an array, so it has no member {array!r}. Leave out the name of the member.")
+        refuse_mask(mask, path)
+        return blocks_of(Member(node, path))
 
 
 def open_h5_object(

@@ -21,6 +21,7 @@ from spae_dask.storage.readable import (
     check_two_dimensional,
     refuse_many_files,
     refuse_unread,
+    within_hdf5,
 )
 from spae_dask.storage.remote.address import Address
 from spae_dask.storage.sources.store_at import store_at
@@ -60,7 +61,7 @@ def open_path(path: str, array: str | None, mask: str | None = None, *, decode: 
 
         refuse_mask(mask, path)
         return open_genotypes(path, array, decode=decode)
-    if path.lower().endswith(HDF5):
+    if within_hdf5(path) is not None:
         return _open_h5(path, array, mask)
     if not Path(path).is_dir():
         refuse_unread(path)

@@ -17,7 +17,7 @@ STORED = (
 COMPANIONS = {".bed": (".bim", ".fam"), ".pgen": (".pvar", ".psam")}
 """Ends of the names of genotype files, and of the files beside them: of their variants, and of their samples."""
 
-HDF5 = (".h5ad", ".h5", ".hdf5")
+HDF5 = (".h5ad", ".h5mu", ".h5", ".hdf5")
 """Ends of the names of HDF5 files."""
 
 UNREAD = {
@@ -61,6 +61,18 @@ MAX_SPARSE_ROWS = 1 << 34
 
 MAX_OBJECTS = 1 << 28
 """Chunks, or shards, of an array: which of them are stored takes a bit for each, 32 MiB in all, in every task."""
+
+
+def within_hdf5(path: str) -> tuple[str, str] | None:
+    """The HDF5 file that a path leads to or into, and the rest of the path inside; None if there is none.
+
+    ``cells.h5mu/mod/rna`` is the member ``mod/rna`` of a file, as it is of a Zarr store.
+    """
+    place = Path(path)
+    for each in (place, *place.parents):
+        if each.name.lower().endswith(HDF5) and not each.is_dir():
+            return str(each), place.relative_to(each).as_posix() if each != place else ""
+    return None
 
 
 def refuse_unread(path: str) -> None:

@@ -16,7 +16,7 @@ from spae_dask.errors import InvalidInput, NotFound
 from spae_dask.plain_files import beside, refuse_pipes
 from spae_dask.storage.groups import obs_column, of_anndata
 from spae_dask.storage.held_files import NETCDF
-from spae_dask.storage.readable import HDF5
+from spae_dask.storage.readable import within_hdf5
 from spae_dask.storage.remote.address import is_remote, parse_address
 from spae_dask.storage.tables.columns import near_or_listed
 from spae_dask.storage.tables.csv_rows import SUFFIXES
@@ -67,7 +67,7 @@ def stored_values(path: str, names: Sequence[str]) -> list[Values]:
         from spae_dask.storage.grids.xarray_files import coordinates_in
 
         return coordinates_in(path, names)
-    if path.endswith(HDF5):
+    if within_hdf5(path) is not None:
         from spae_dask.storage.sources.h5_arrays import opened
 
         with opened(path) as file:

@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+import zarr
 
 from spae_dask import open_matrix
 from spae_dask.errors import InvalidInput, NotFound, StorageError
@@ -230,3 +232,37 @@ def test_sparse_rows_that_can_only_be_damage_are_refused_before_their_pointers_a
         InvalidInput, match=r"its shape is \(1099511627776, 9\), but at most 17,179,869,184 rows are allowed"
     ):
         open_matrix(tmp_path / "x.h5ad", array="X")
+
+
+def test_a_path_leads_into_a_file_as_it_does_into_a_store(cells: Path, tmp_path: Path) -> None:
+    made = anndata.read_h5ad(cells)
+    made.obs["batch"] = pd.Categorical(["a", "b"] * (made.n_obs // 2) + ["a"] * (made.n_obs % 2))
+    with h5py.File(tmp_path / "both.h5mu", "w") as file:
+        file.attrs["encoding-type"] = "MuData"
+        anndata.io.write_elem(file.require_group("mod"), "rna", made)
+
+    rna = open_matrix(tmp_path / "both.h5mu/mod/rna", array="layers/counts", rows="batch == 'a'")
+    np.testing.assert_array_equal(rows_of(rna), 2 * X0.toarray()[::2])
+    assert list(rna.feature_names) == NAMES
+    layer = open_matrix(tmp_path / "both.h5mu/mod/rna/layers/counts")
+    np.testing.assert_array_equal(rows_of(layer), 2 * X0.toarray())
+    plain = open_matrix(f"{cells}/X")
+    np.testing.assert_array_equal(rows_of(plain), X0.toarray())
+
+    with pytest.raises(InvalidInput, match=r"holds AnnData stores\. Give the path of one: .*both\.h5mu/mod/rna\."):
+        open_matrix(tmp_path / "both.h5mu")
+    with pytest.raises(NotFound, match=r"both\.h5mu has no member 'mod/dna'; it has mod"):
+        open_matrix(tmp_path / "both.h5mu/mod/dna")
+    with pytest.raises(InvalidInput, match="is an array, so it has no member 'x'"):
+        open_matrix(f"{cells}/X", array="x")
+
+
+def test_a_store_of_stores_names_those_that_it_holds(tmp_path: Path) -> None:
+    group = zarr.open_group(tmp_path / "space.zarr", mode="w")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        anndata.io.write_elem(group.require_group("tables"), "cells", anndata.AnnData(X0))
+
+    with pytest.raises(InvalidInput, match=r"holds AnnData stores.*space\.zarr/tables/cells\."):
+        open_matrix(tmp_path / "space.zarr")
+    np.testing.assert_array_equal(rows_of(open_matrix(tmp_path / "space.zarr/tables/cells")), X0.toarray())

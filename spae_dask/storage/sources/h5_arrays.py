@@ -15,6 +15,7 @@ import numpy.typing as npt
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.plain_files import beside
 from spae_dask.storage.cell_ranger import presented
+from spae_dask.storage.readable import within_hdf5
 from spae_dask.storage.remote.faults import not_seen, reader
 
 
@@ -192,17 +193,20 @@ def array_in_file(dataset: Any) -> H5Array:
 
 @contextmanager
 def opened(path: str) -> Iterator[Any]:
-    """The file as an ``h5py.File``, to look at its metadata; a file of Cell Ranger in the layout of AnnData.
+    """The file, or the member that the path names in it, to look at its metadata.
+
+    A file of Cell Ranger is presented in the layout of AnnData.
 
     Raises
     ------
     NotFound
-        If there is nothing.
+        If there is no such file, or no such member in it.
     InvalidInput
         If it is something else than an HDF5 file.
     StorageError
         If it is cut off or damaged, may not be read, or another process is writing to it.
     """
+    path, inside = within_hdf5(path) or (path, "")
     if not Path(path).exists():
         raise NotFound(f"there is no file {path}.{beside(path)} Give the path of an existing HDF5 file.")
     try:
@@ -219,9 +223,13 @@ def opened(path: str) -> Iterator[Any]:
         ) from error
     try:
         with file:
-            yield presented(file, path)
+            root = presented(file, path)
+            member = root.get(inside) if inside else root
+            if member is None:
+                raise NotFound(f"{path} has no member {inside!r}; it has {', '.join(sorted(root)) or 'none'}.")
+            yield member
     except (OSError, RuntimeError, KeyError) as error:
-        if isinstance(error, InvalidInput | StorageError):
+        if isinstance(error, InvalidInput | NotFound | StorageError):
             raise
         raise StorageError(
             f"the metadata of {path} cannot be read ({type(error).__name__}: {error}). The file was damaged: restore "
