@@ -11,6 +11,9 @@ from spae_dask.storage.sources.sentinel import holding_nan
 from spae_dask.storage.tables.columns import refuse_non_numeric
 from spae_dask.storage.tables.table_files import FileParts, opened
 
+LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+"""Types of a column that holds a vector in each row."""
+
 
 def number_type(kind: pa.DataType) -> np.dtype[Any] | None:
     """The numpy type of a column, or None if it does not hold numbers. Decimals are float64."""
@@ -22,6 +25,14 @@ def number_type(kind: pa.DataType) -> np.dtype[Any] | None:
     return None
 
 
+def entry_type(kind: pa.DataType) -> pa.DataType | None:
+    """The type of the entries of vectors, or None if a column does not hold vectors of numbers."""
+    if not any(is_kind(kind) for is_kind in LISTS):
+        return None
+    entry: pa.DataType = kind.value_type
+    return entry if number_type(entry) is not None else None
+
+
 def row_labels(schema: pa.Schema) -> frozenset[str]:
     """Columns that pandas stored its index in: labels of rows, and not data."""
     listed = (schema.pandas_metadata or {}).get("index_columns", [])
@@ -29,7 +40,7 @@ def row_labels(schema: pa.Schema) -> frozenset[str]:
 
 
 def numbers_of(schema: pa.Schema, names: Iterable[str], table: str) -> dict[str, np.dtype[Any]]:
-    """The numpy type of each column by its name.
+    """The numpy type of each column by its name; of a single column of vectors, the type of their entries.
 
     Raises
     ------
@@ -37,12 +48,17 @@ def numbers_of(schema: pa.Schema, names: Iterable[str], table: str) -> dict[str,
         If some hold no numbers.
     """
     kinds = {name: schema.field(name).type for name in names}
+    if len(kinds) == 1:
+        kinds = {name: entry_type(kind) or kind for name, kind in kinds.items()}
     types = {name: number_type(kind) for name, kind in kinds.items()}
-    refuse_non_numeric({name: _told(kinds[name]) for name, dtype in types.items() if dtype is None}, len(types), table)
+    refused = {name: _told(name, kinds[name]) for name, dtype in types.items() if dtype is None}
+    refuse_non_numeric(refused, len(types), table)
     return {name: dtype for name, dtype in types.items() if dtype is not None}
 
 
-def _told(kind: pa.DataType) -> str:
+def _told(name: str, kind: pa.DataType) -> str:
+    if entry_type(kind) is not None:
+        return f"vectors of {kind.value_type}, which --columns {name} reads alone"
     if pa.types.is_dictionary(kind):
         return f"categories of {kind.value_type}"
     if pa.types.is_null(kind):

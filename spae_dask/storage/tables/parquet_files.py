@@ -51,8 +51,16 @@ def survey(file: str, names: Sequence[str]) -> FileParts:
         rows=tuple(group.num_rows for group in groups),
         types=types,
         nulls=bool(rest) and any(_may_have_nulls(group, rest) for group in groups),
-        part_nbytes=max((group.total_byte_size for group in groups), default=0) * len(names) // max(1, len(schema)),
+        part_nbytes=max((_nbytes(group, names, len(schema)) for group in groups), default=0),
     )
+
+
+def _nbytes(group: Any, names: Sequence[str], n_columns: int) -> int:
+    """Bytes of some columns of a row group: of one alone, which may hold vectors; of more, those of columns like it."""
+    if len(names) > 1:
+        return int(group.total_byte_size) * len(names) // n_columns
+    every = (group.column(i) for i in range(group.num_columns))
+    return sum(each.total_uncompressed_size for each in every if each.path_in_schema.partition(".")[0] == names[0])
 
 
 def _may_have_nulls(group: Any, names: set[str]) -> bool:

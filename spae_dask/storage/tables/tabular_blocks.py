@@ -1,4 +1,4 @@
-"""Row blocks of a table in Parquet or Arrow files."""
+"""Row blocks of a table in Parquet or Arrow files: of columns of numbers, or of one column of vectors."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,9 +17,17 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotNumbers, StorageError
 from spae_dask.storage.remote.faults import read_failed
 from spae_dask.storage.tables import arrow_files, parquet_files
-from spae_dask.storage.tables.arrow_files import column_values, common_type, number_type, numbers_of, row_labels
+from spae_dask.storage.tables.arrow_files import (
+    column_values,
+    common_type,
+    entry_type,
+    number_type,
+    numbers_of,
+    row_labels,
+)
 from spae_dask.storage.tables.columns import choose_columns
 from spae_dask.storage.tables.table_files import ARROW, FileParts, Piece, cut, table_files
+from spae_dask.storage.tables.vectors import length_of_vectors, rows_of_vectors
 
 TARGET_BLOCK_NBYTES = 16 << 20
 """Bytes of a row block that small row groups are gathered to."""
@@ -51,7 +59,7 @@ class TableBlocks:
     kind : {"Parquet", "Arrow"}
         Format of the files.
     feature_names : tuple of str
-        The columns that are read.
+        The columns that are read, or a name for each entry of the vectors.
     dtype : numpy.dtype
         One type for all of them. Nulls are NaN.
     pieces : tuple of Piece
@@ -60,6 +68,8 @@ class TableBlocks:
         Bytes held for the largest row group while it is decoded.
     decodes_per_chunk : int
         Largest number of times that a pass decodes a row group.
+    vectors : str, optional
+        The column that is read, if it holds a vector in each row.
     """
 
     path: str
@@ -69,7 +79,13 @@ class TableBlocks:
     pieces: tuple[Piece, ...]
     part_nbytes: int
     decodes_per_chunk: int = 1
+    vectors: str | None = None
     in_process: bool = False
+
+    @property
+    def _read_names(self) -> tuple[str, ...]:
+        """The columns that are read of the files."""
+        return self.feature_names if self.vectors is None else (self.vectors,)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -94,13 +110,15 @@ class TableBlocks:
     @property
     def columns_at_once(self) -> int:
         """Columns decoded at once."""
+        if self.vectors is not None:
+            return self.shape[1]
         if self.kind == "Arrow":  # whole record batches
             return max(1, DECODING_NBYTES * self.shape[1] // max(1, 2 * self.part_nbytes))
         column_nbytes = 2 * self.part_nbytes // max(1, self.shape[1])
         return max(1, DECODING_NBYTES // max(1, min(column_nbytes, COLUMN_NBYTES)))
 
     def read(self, i: int) -> npt.NDArray[np.generic]:
-        """Rows of block ``i``, one column after another in memory, as they are in the file.
+        """Rows of block ``i``, in memory as they are in the file: one column, or one vector, after another.
 
         Raises
         ------
@@ -108,10 +126,10 @@ class TableBlocks:
             If they cannot be read; file and row groups are named.
         """
         piece = self.pieces[i]
-        rows = np.empty((piece.rows, self.shape[1]), self.dtype, order="F")
+        rows = np.empty((piece.rows, self.shape[1]), self.dtype, order="F" if self.vectors is None else "C")
         for left in range(0, self.shape[1], self.columns_at_once):
             right = min(left + self.columns_at_once, self.shape[1])
-            self._read_columns(rows[:, left:right], piece, self.feature_names[left:right])
+            self._read_columns(rows[:, left:right], piece, self._read_names[left:right])
         pa.default_memory_pool().release_unused()  # else what decoded columns took is kept beside all that follows
         return rows
 
@@ -137,19 +155,19 @@ class TableBlocks:
         if self.kind == "Parquet":
             column_nbytes = min(column_nbytes, COLUMN_NBYTES)
         if column_nbytes * self.shape[1] > room:
-            blocks = open_table(self.path, self.feature_names, target_nbytes=room // 4, most_nbytes=room // 4)
+            blocks = open_table(self.path, self._read_names, target_nbytes=room // 4, most_nbytes=room // 4)
             yield from (blocks.read(i) for i in range(len(blocks.pieces)))
             return
         for file, pieces in groupby(self.pieces, key=lambda piece: piece.file):
             last = max(piece.last for piece in pieces)
-            for batch in self._batches(file, 0, last, self.feature_names):
+            for batch in self._batches(file, 0, last, self._read_names):
                 rows = np.empty((batch.num_rows, self.shape[1]), self.dtype)
-                self._fill(rows, batch, Piece(file, 0, last, 0, 0), self.feature_names)
+                self._fill(rows, batch, Piece(file, 0, last, 0, 0), self._read_names)
                 yield rows
 
     def of_columns(self, columns: npt.NDArray[np.intp]) -> RowBlocks | None:
-        """Some columns alone: the others are not read."""
-        if len(columns) == self.shape[1]:
+        """Some columns alone: the others are not read. None if all are, as those of vectors are."""
+        if len(columns) == self.shape[1] or self.vectors is not None:
             return None
         return replace(
             self,
@@ -162,7 +180,8 @@ class TableBlocks:
         return self.path
 
     def _batches(self, file: str, first: int, last: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        rows = max(64, BATCH_NBYTES // max(1, len(names) * self.dtype.itemsize))
+        width = len(names) if self.vectors is None else self.shape[1]
+        rows = max(64, BATCH_NBYTES // max(1, width * self.dtype.itemsize))
         try:
             yield from READERS[self.kind].batches(file, first, last, names, rows)
         except (MemoryError, pa.ArrowMemoryError):
@@ -171,13 +190,16 @@ class TableBlocks:
             raise self._unreadable(file, first, last, f"{type(error).__name__}: {error}", error) from error
 
     def _fill(self, rows: npt.NDArray[Any], batch: pa.RecordBatch, piece: Piece, names: Sequence[str]) -> None:
+        called = f"{self.vectors!r} of {piece.file}"
         for place, name in enumerate(names):
-            values = column_values(batch.column(name))
+            column = batch.column(name)
+            of_vectors = self.vectors is not None
+            values = rows_of_vectors(column, self.shape[1], called) if of_vectors else column_values(column)
             if not np.can_cast(values.dtype, self.dtype, "same_kind"):
                 raise self._unreadable(
                     piece.file, piece.first, piece.last, f"nulls in column {name!r}, where none were before"
                 )
-            rows[:, place] = values
+            rows[:, slice(None) if of_vectors else place] = values
 
     def _unreadable(self, file: str, first: int, last: int, why: str, error: Exception | None = None) -> StorageError:
         part = READERS[self.kind].PART
@@ -235,18 +257,35 @@ def open_table(
         )
         chosen = [schema.names[place] for place in places]
     numbers_of(schema, chosen, path)  # under the table's own name
+    vectors = chosen[0] if len(chosen) == 1 and entry_type(schema.field(chosen[0]).type) is not None else None
     parts: list[FileParts] = [_answer_of(file, kind, reader.survey, file, chosen) for file in files]
     types = {dtype for part in parts for dtype in part.types.values()}
     dtype = common_type(types, nulls=any(part.nulls for part in parts)) if types else np.dtype(np.float64)
-    pieces = tuple(cut(parts, max(1, len(chosen)) * dtype.itemsize, target_nbytes, most_nbytes))
+    part_nbytes = max(part.part_nbytes for part in parts)
+    feature_names, n_entries = tuple(chosen), max(1, len(chosen))
+    if vectors is not None:
+        n_entries = _length(vectors, schema, files, path)
+        feature_names = tuple(f"{vectors}[{entry}]" for entry in range(n_entries))
+        part_nbytes *= n_entries if kind == "Arrow" else 1
+    pieces = tuple(cut(parts, n_entries * dtype.itemsize, target_nbytes, most_nbytes))
     return TableBlocks(
         path=path if "://" in path else str(Path(path).resolve()),
         kind=kind,
-        feature_names=tuple(chosen),
+        feature_names=feature_names,
         dtype=dtype,
         pieces=pieces,
-        part_nbytes=max(part.part_nbytes for part in parts),
+        part_nbytes=part_nbytes,
         decodes_per_chunk=max(Counter((piece.file, piece.first) for piece in pieces).values(), default=1),
+        vectors=vectors,
+    )
+
+
+def _length(column: str, schema: pa.Schema, files: Sequence[str], path: str) -> int:
+    """Number of entries of the vectors in a column; the first row is read for it, if its type does not say it."""
+    reader = reader_of(files[0])
+    batches = (batch for file in files for batch in reader.batches(file, 0, reader.n_parts(file), [column], 1))
+    return length_of_vectors(
+        schema.field(column).type, (each.column(column) for each in batches), f"{column!r} of {path}"
     )
 
 
