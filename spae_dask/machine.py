@@ -24,7 +24,7 @@ OWN_MAPPING_NBYTES = 1 << 20
 """Arrays from this size on have a mapping of their own, which goes back to the system when they are freed."""
 
 FIXED_BY = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
-"""Variables of the environment that keep glibc's threshold where it is; dask's nannies set the second one."""
+"""Variables of the environment that keep glibc's threshold where it is. Dask's nannies set the second for workers."""
 
 _fixed = False
 
@@ -47,7 +47,20 @@ def return_freed_arrays() -> None:
 def returns_freed_arrays() -> bool:
     """Return True if arrays that this process frees go back to the system at once."""
     glibc = "CS_GNU_LIBC_VERSION" in os.confstr_names
-    return _fixed or not glibc or any(name in os.environ for name in FIXED_BY)
+    return _fixed or not glibc or _fixed_at_start()
+
+
+def _fixed_at_start(proc: Path = Path("/proc/self")) -> bool:
+    """Return True if the environment in which this process began keeps glibc's threshold where it is.
+
+    glibc reads it once. What is in ``os.environ`` now may be of later: a nanny leaves its variable in the process that
+    starts workers.
+    """
+    try:
+        names = {os.fsdecode(each).partition("=")[0] for each in (proc / "environ").read_bytes().split(b"\0")}
+    except OSError:
+        return False
+    return any(name in names for name in FIXED_BY)
 
 
 def memory_nbytes(proc: Path = Path("/proc/self")) -> int:

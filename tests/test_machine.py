@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -152,3 +154,20 @@ def test_a_plan_knows_the_limit_of_a_real_group_around_its_own(real_group, tmp_p
     out, err = asked.communicate(timeout=60)
     assert asked.returncode == 0, err
     assert json.loads(out)["plan"]["resources"]["memory_limit"] == 700 * MIB
+
+
+@pytest.mark.skipif("CS_GNU_LIBC_VERSION" not in os.confstr_names, reason="another C library")
+@pytest.mark.parametrize("at_start", [True, False])
+def test_the_environment_of_the_start_says_if_freed_arrays_are_returned(at_start: bool) -> None:
+    program = """
+import os
+import subprocess
+import sys
+os.environ["MALLOC_TRIM_THRESHOLD_"] = "65536"  # as a nanny leaves it behind; glibc has been set up
+from spae_dask.machine import returns_freed_arrays
+print(returns_freed_arrays())
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    environment |= {"MALLOC_TRIM_THRESHOLD_": "65536"} if at_start else {}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(at_start)
