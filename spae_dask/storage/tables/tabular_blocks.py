@@ -327,7 +327,7 @@ def _answer_of(file: str, kind: str, ask: Any, *given: Any) -> Any:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise StorageError(f"{file} cannot be read: {error}. Check that you may read it.") from error
-        raise InvalidInput(
-            f"{file} is not a readable {kind} file ({str(error).rstrip('.')}). Write the table again, or give "
-            "the file the right ending."
-        ) from error
+        advice = "Write the table again, or give the file the right ending."
+        if kind == "Arrow":
+            advice += " Streams of Arrow, as datasets.save_to_disk writes them, are not read: write Parquet."
+        raise InvalidInput(f"{file} is not a readable {kind} file ({str(error).rstrip('.')}). {advice}") from error
