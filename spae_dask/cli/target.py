@@ -64,8 +64,8 @@ def logs_on(console: Console) -> Iterator[None]:
             logger.setLevel(level)
 
 
-SMALL_NBYTES = 64 << 20
-"""Decoded bytes below which processes take longer to start than the data to read."""
+SMALL_NBYTES = 512 << 20
+"""Decoded bytes below which threads of this process read the data in the time that processes take to start: 3 s."""
 
 HERE = "processes of this machine"
 

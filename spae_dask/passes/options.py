@@ -25,7 +25,10 @@ class PassOptions:
         A pass over more than ``max_spans`` spans of so many bytes, 4 TiB, has more spans of that size, so that clusters
         of thousands of threads are busy; at most ``most_spans``.
     states_per_span : int
-        Smallest ratio of the bytes of a span to the bytes of its state. Merging stays cheap beside reading.
+        Smallest ratio of the bytes of a span to the bytes of its state. Merging stays cheap beside reading. Data that
+        would be cut into few spans have up to this many.
+    few_states_nbytes : int
+        Bytes that the states of those few spans may take together.
     fan_in : int or None
         Number of states that one task merges; None for many small states or two large ones.
     check_seconds : float
@@ -58,6 +61,7 @@ class PassOptions:
     large_span_nbytes: int = 1 << 30
     most_spans: int = 1 << 14
     states_per_span: int = 8
+    few_states_nbytes: int = 256 << 20
     fan_in: int | None = None
     check_seconds: float = 2.0
     answer_seconds: float = 10.0

@@ -70,7 +70,7 @@ def cut_spans(
     places, unit_nbytes = (bounds, row_nbytes) if offsets is None else (offsets, 1)
     total = places[-1] * unit_nbytes
     options = current_options()
-    least = max(options.min_span_nbytes, options.states_per_span * state_nbytes)
+    least = max(options.min_span_nbytes, least_of_states(total, state_nbytes))
     span_nbytes = max(state_nbytes if blocks_are_tasks else least, share_of(total), 1)
     n_spans = max(1, total // span_nbytes)
     # shares that end in one long block end in one cut
@@ -79,6 +79,17 @@ def cut_spans(
         share = -(-(places[cuts[-1]] + 1) * n_spans // places[-1])  # the first that ends behind the last cut
         cuts.append(bisect_left(places, places[-1] * share // n_spans))
     return tuple(Span(first, last, bounds[first], bounds[last]) for first, last in pairwise(cuts))
+
+
+def least_of_states(total: int, state_nbytes: int) -> int:
+    """Bytes of a span below which its state is too large beside it.
+
+    Data of few spans have more of them, each of a state's bytes at least, so that all threads are busy; together their
+    states stay within ``few_states_nbytes``.
+    """
+    options = current_options()
+    n_few = max(1, min(options.states_per_span, options.few_states_nbytes // max(1, state_nbytes)))
+    return min(options.states_per_span * state_nbytes, max(state_nbytes, total // n_few))
 
 
 def share_of(total: int) -> int:

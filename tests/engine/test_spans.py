@@ -68,11 +68,20 @@ def test_large_blocks_among_many_small_ones_are_spread_over_the_spans() -> None:
     assert max(span.n_rows for span in spans) <= 20_000
 
 
-@given(bounds=block_bounds(), row_nbytes=sizes)
-def test_spans_of_a_big_state_are_worth_it(bounds: tuple[int, ...], row_nbytes: int) -> None:
-    state_nbytes = OPTIONS.min_span_nbytes
-    n_spans = len(cut_spans(bounds, row_nbytes, state_nbytes))
-    assert n_spans == 1 or n_spans * OPTIONS.states_per_span * state_nbytes <= bounds[-1] * row_nbytes
+@given(bounds=block_bounds(), row_nbytes=sizes, share=st.integers(1, 40))
+def test_spans_of_a_big_state_are_worth_it(bounds: tuple[int, ...], row_nbytes: int, share: int) -> None:
+    state_nbytes, total = share * OPTIONS.few_states_nbytes // 16, bounds[-1] * row_nbytes
+    states_nbytes = len(cut_spans(bounds, row_nbytes, state_nbytes)) * state_nbytes
+    few = states_nbytes <= min(OPTIONS.few_states_nbytes, total)
+    assert states_nbytes == state_nbytes or few or OPTIONS.states_per_span * states_nbytes <= total
+
+
+def test_data_of_a_few_states_keep_several_threads_busy() -> None:
+    row_nbytes, state_nbytes = 2000 * 4, 2000 * 2000 * 8
+    bounds = range(0, 100_001, 2500)  # 800 MB
+    spans = cut_spans(bounds, row_nbytes, state_nbytes)
+    assert len(spans) == 8
+    assert all(span.n_rows * row_nbytes >= 2 * state_nbytes for span in spans)
 
 
 class Looked(Sequence[int]):
