@@ -220,7 +220,17 @@ STDOUT, STDERR = 1, 2
 
 
 class Lenient(io.TextIOWrapper):
-    """Standard error that never fails: text that cannot be written is lost, and the command continues."""
+    """Standard error that never fails: text that cannot be written is lost, and the command continues.
+
+    Parameters
+    ----------
+    wrapped : io.TextIOWrapper
+        Stream whose buffer this one writes to. It is kept, because it closes the buffer when nothing refers to it.
+    """
+
+    def __init__(self, wrapped: io.TextIOWrapper) -> None:
+        super().__init__(wrapped.buffer, wrapped.encoding, "backslashreplace", line_buffering=True)
+        self.wrapped = wrapped
 
     def write(self, text: str) -> int:
         """Write ``text``, or drop it and all that follows."""
@@ -259,7 +269,7 @@ def prepare_streams() -> None:
             )  # kept, because a stream without references closes the descriptor it wraps
     stderr = sys.stderr
     if isinstance(stderr, io.TextIOWrapper):
-        sys.stderr = Lenient(stderr.buffer, stderr.encoding, "backslashreplace", line_buffering=True)
+        sys.stderr = Lenient(stderr)
 
 
 def forget(number: int, flags: int = os.O_WRONLY) -> None:

@@ -94,3 +94,23 @@ def assert_ended_well(tmp_path, code: int, out: str, err: str, *, verbose: bool)
 )
 def test_exit_codes_do_not_need_standard_error(tmp_path, store, words, code, to):
     assert in_shell(tmp_path, f"{{spae}} {words} {to}").returncode == code
+
+
+def test_a_standard_error_of_the_caller_stays_open(tmp_path):
+    program = """
+import sys
+sys.stderr = open(2, "w", closefd=False)  # nothing else refers to it
+from spae_dask.cli.main import run
+sys.argv = ["spae", "check", "nope.zarr"]
+try:
+    run()
+except SystemExit as end:
+    print("ended with", end.code, file=sys.stderr)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120
+    )
+    assert_no_bug(ended.stderr)
+    error, end = ended.stderr.splitlines()
+    assert error.startswith("error: there is nothing at nope.zarr.")
+    assert end == "ended with 3"

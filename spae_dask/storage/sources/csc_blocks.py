@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from spae_dask.blocks import in_canonical_form
 from spae_dask.storage.sources.compressed_blocks import CompressedBlocks
 from spae_dask.storage.sources.csr_blocks import cut_rows
-from spae_dask.storage.sources.runs import n_at_once, read_run
+from spae_dask.storage.sources.runs import in_flight_nbytes, read_run
 from spae_dask.storage.sources.zarr_blocks import MAX_BLOCK_NBYTES
 
 BLOCK_NBYTES = MAX_BLOCK_NBYTES // 2
@@ -42,8 +42,8 @@ class CscBlocks(CompressedBlocks):
     @property
     def read_nbytes(self) -> int:
         """Decoded chunks in flight, the entries looked at, the column pointers, and the block once more."""
-        largest = max(array.chunks[0] * array.dtype.itemsize for array in (self.data, self.indices))
-        in_flight = n_at_once(self.data) * int(largest)
+        n_chunks = self._entries_at_once // self._chunk_entries + 1
+        in_flight = max(in_flight_nbytes(each, n_chunks) for each in (self.data, self.indices))
         n_entries = int(self.data.shape[0])
         entries = min(n_entries, self._entries_at_once) * (self.entry_nbytes + 32)
         return in_flight + entries + 16 * self.indptr.shape[0] + min(n_entries * self.entry_nbytes, BLOCK_NBYTES)

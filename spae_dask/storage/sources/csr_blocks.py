@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from spae_dask.blocks import in_canonical_form
 from spae_dask.storage.sources.compressed_blocks import CompressedBlocks, Pointers
-from spae_dask.storage.sources.runs import n_at_once, read_run
+from spae_dask.storage.sources.runs import in_flight_nbytes, read_run
 from spae_dask.storage.sources.zarr_blocks import MAX_BLOCK_NBYTES
 
 
@@ -71,10 +71,15 @@ class CsrBlocks(CompressedBlocks):
 
     @property
     def read_nbytes(self) -> int:
-        """Decoded chunks in flight, of values or of columns; row pointers; and what is converted as it is read."""
-        largest = max(array.chunks[0] * array.dtype.itemsize for array in (self.data, self.indices))
-        in_flight = min(n_at_once(self.data), CHUNKS_PER_BLOCK + 2) * int(largest)
-        return in_flight + 2 * self.pointer_nbytes + self._block_entries * int(self.indices.dtype.itemsize + 1)
+        """Row pointers, and the larger of what reading and ordering the entries takes beside the block.
+
+        Chunks of values or of columns are in flight, and columns of another type than those of a block are converted.
+        Entries that are out of order are copied.
+        """
+        converted = 0 if self.indices.dtype == self.index_dtype else self.indices.dtype.itemsize
+        of_read = max(in_flight_nbytes(each, CHUNKS_PER_BLOCK + 2) for each in (self.data, self.indices))
+        of_read += self._block_entries * int(converted)
+        return 2 * self.pointer_nbytes + max(of_read, self._block_entries * self.entry_nbytes)
 
     @property
     def _block_entries(self) -> int:

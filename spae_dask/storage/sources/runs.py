@@ -1,10 +1,12 @@
 """Runs of rows of stored arrays, in Zarr or HDF5, and which chunk is to blame if one cannot be read."""
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import zarr
+from zarr.core.buffer import default_buffer_prototype
 
 from spae_dask.errors import SpaeError, StorageError, TransientStorageError
 from spae_dask.storage.checks import refuse_odd_chunks
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
     from spae_dask.storage.sources.h5_arrays import H5Array
 
 StoredArray: TypeAlias = "zarr.Array[Any] | H5Array"
+
+
+IN_FLIGHT_NBYTES = 32 << 20
+"""Decoded bytes of the chunks that one read has in flight, unless a single chunk takes more."""
 
 
 def read_run(array: StoredArray, first: int, last: int) -> npt.NDArray[Any]:
@@ -30,7 +36,7 @@ def read_run(array: StoredArray, first: int, last: int) -> npt.NDArray[Any]:
             length = int((array.shards or array.chunks)[0])
             numbers = range(first // length, -(-last // length))
             refuse_odd_chunks(array, base_of(array), (array.metadata.encode_chunk_key((number,)) for number in numbers))
-        rows = np.asarray(array[first:last])
+        rows = _in_pieces(array, first, last)
         refuse_invisible(array)
         return rows
     except (MemoryError, SpaeError):  # our errors already say what to do
@@ -45,8 +51,55 @@ def place(array: StoredArray) -> str:
 
 
 def n_at_once(array: StoredArray) -> int:
-    """Chunks of it that a process decodes at once."""
-    return int(zarr.config.get("async.concurrency") or 1) if isinstance(array, zarr.Array) else 1
+    """Chunks of it that one read decodes at once: as many as Zarr does, or fewer large ones."""
+    if not isinstance(array, zarr.Array):
+        return 1
+    nbytes = int(np.prod(array.chunks)) * array.dtype.itemsize
+    return max(1, min(_zarr_at_once(), IN_FLIGHT_NBYTES // max(1, nbytes)))
+
+
+def in_pieces(array: "zarr.Array[Any]", n_chunks: int) -> bool:
+    """Return True if a read of so many chunks must be made in pieces: Zarr would decode more of them at once."""
+    return n_at_once(array) < min(n_chunks, _zarr_at_once())
+
+
+def in_flight_nbytes(array: StoredArray, n_chunks: int) -> int:
+    """Bytes of the chunks that a read of so many has in flight: decoded, and encoded, which may be as large."""
+    nbytes = int(np.prod(array.chunks)) * array.dtype.itemsize
+    if not isinstance(array, zarr.Array):
+        return 2 * nbytes
+    return min(n_at_once(array), n_chunks) * nbytes * (2 if array.compressors else 1)
+
+
+def read_into(out: npt.NDArray[Any], array: "zarr.Array[Any]", rows: slice, columns: Any = slice(None)) -> None:
+    """Read some rows and columns to their places in a larger array; without a copy between."""
+    buffer = default_buffer_prototype().nd_buffer.from_numpy_array(out)
+    where = (rows, columns)[: array.ndim]
+    if isinstance(columns, slice):
+        array.get_basic_selection(where, out=buffer)
+    else:
+        array.get_orthogonal_selection(where, out=buffer)
+
+
+def pieces_of(start: int, stop: int, step: int) -> list[tuple[int, int]]:
+    """Parts of a range, cut at the multiples of a step."""
+    cuts = [start, *range((start // step + 1) * step, stop, step), stop]
+    return list(pairwise(cuts))
+
+
+def _zarr_at_once() -> int:
+    return int(zarr.config.get("async.concurrency") or 1)
+
+
+def _in_pieces(array: StoredArray, first: int, last: int) -> npt.NDArray[Any]:
+    if not isinstance(array, zarr.Array) or not in_pieces(
+        array, -(-last // array.chunks[0]) - first // array.chunks[0]
+    ):
+        return np.asarray(array[first:last])
+    rows = np.empty((last - first, *array.shape[1:]), array.dtype)
+    for start, stop in pieces_of(first, last, n_at_once(array) * array.chunks[0]):
+        read_into(rows[start - first : stop - first], array, slice(start, stop))
+    return rows
 
 
 def _explain(array: StoredArray, first: int, last: int, error: Exception) -> StorageError:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from spae_dask.storage.sources.checked_store import (
 )
 from spae_dask.storage.sources.declared import declared_range
 from spae_dask.storage.sources.dosages import Dosages
-from spae_dask.storage.sources.runs import n_at_once
+from spae_dask.storage.sources.runs import in_flight_nbytes, in_pieces, n_at_once, pieces_of, read_into
 
 TARGET_BLOCK_NBYTES = 16 << 20
 """Decoded bytes of a row block: large beside the price of a read, small beside a worker's memory."""
@@ -144,8 +144,11 @@ class ZarrBlocks:
         return self.in_flight_nbytes(rows_of_chunks * self.n_chunk_columns)
 
     def in_flight_nbytes(self, n_chunks: int) -> int:
-        """Bytes of so many chunks, or as many as Zarr decodes at once: decoded, and encoded, which may be as large."""
-        return min(n_at_once(self.in_store), n_chunks) * self.chunk_nbytes * (2 if self.in_store.compressors else 1)
+        """Bytes that a read of so many chunks holds beside the block."""
+        if not isinstance(self.array, Dosages):
+            return in_flight_nbytes(self.array, n_chunks)
+        copies = 2 if self.in_store.compressors else 1
+        return min(n_at_once(self.in_store), n_chunks) * self.chunk_nbytes * copies
 
     @property
     def chunk_nbytes(self) -> int:
@@ -199,12 +202,22 @@ class ZarrBlocks:
         """Some rows, of all columns or of some, from chunks that were looked at before."""
         array = self.in_store
         refuse_odd_chunks(array, base_of(array), self.keys_of(start, stop, columns))
-        if columns is None:
-            rows = self.array[start:stop]
-        elif columns[-1] - columns[0] + 1 == columns.size:  # neighbours are read as such, which is faster
-            rows = self.array[start:stop, int(columns[0]) : int(columns[-1]) + 1]
+        wanted = np.arange(self.shape[1]) if columns is None else columns
+        height, width = self.array.chunks
+        across = np.unique(wanted // width)
+        n_chunks = (-(-stop // height) - start // height) * across.size
+        if isinstance(self.array, Dosages) or not in_pieces(array, n_chunks):
+            chosen = neighbours(wanted)
+            rows = (
+                self.array[start:stop, chosen] if isinstance(chosen, slice) else self.array.oindex[start:stop, chosen]
+            )
         else:
-            rows = self.array.oindex[start:stop, columns]
+            rows, n = np.empty((stop - start, wanted.size), self.dtype), n_at_once(array)
+            cuts = np.searchsorted(wanted, across[n::n] * width)
+            for first, last in pieces_of(start, stop, height * max(1, n // across.size)):
+                for left, right in pairwise([0, *cuts.tolist(), wanted.size]):
+                    piece = rows[first - start : last - start, left:right]
+                    read_into(piece, array, slice(first, last), neighbours(wanted[left:right]))
         refuse_invisible(array)
         return np.asarray(rows)
 
@@ -270,6 +283,12 @@ class ZarrBlocks:
             slice(i * rows, min((i + 1) * rows, n)),
             slice(j * columns, min((j + 1) * columns, d)),
         )
+
+
+def neighbours(columns: npt.NDArray[np.intp]) -> slice | npt.NDArray[np.intp]:
+    """Ascending columns as a slice, if no other is between them: Zarr reads that faster."""
+    first, last = int(columns[0]), int(columns[-1]) + 1
+    return slice(first, last) if last - first == columns.size else columns
 
 
 def names_of(listed: object, n_features: int) -> tuple[str, ...] | None:
