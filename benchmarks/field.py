@@ -86,6 +86,8 @@ def counts_of(path: str) -> Any:
 
 def ours(path: str, k: int, r: int, *, scores: bool = False, **parameters: Any) -> Answer:
     """A fit of ours, and codes of all rows if they are asked for."""
+    import numba  # noqa: F401 - imports do not count, and scanpy imports it too
+
     from spae_dask import SparseEncoder
     from spae_dask.estimators.writing import transform_to_zarr
 
