@@ -57,7 +57,7 @@ will be run."""
 
 _ARGUMENT = re.compile(rf"(?<![\w-])({'|'.join(OPTION_OF)})=('[^']*'|[^\s,;:()]*[^\s,;:().])")
 
-_REPEATED = re.compile(r"(--[a-z-]+ \S+) \(\1\)")
+_REPEATED = re.compile(r"(--[a-z-]+(?: \S+)?) \(\1\)")
 """An option beside its argument of Python, once that is spelled as the option."""
 
 

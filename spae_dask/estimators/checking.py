@@ -31,6 +31,12 @@ from spae_dask.strategies.core_summary import constant_columns
 N_NAMED = 10
 """Columns and positions named in full."""
 
+DOMINANT_SHARE = 0.9
+"""Share of the variance above which a single column is reported."""
+
+FEW_COLUMNS = 4
+"""Fewest columns of which one is reported: of fewer, one often holds nearly all."""
+
 
 @dataclass(frozen=True)
 class DataCheck:
@@ -199,6 +205,7 @@ def check(
         notes=(
             *_gaps_note(entries, names, missing_value),
             *_constant_note(still, names),
+            *_dominant_note(moments, names, steps),
             *layout_notes(source),
             *_unseen_note(steps, source),
         ),
@@ -266,6 +273,21 @@ def _counts(n: int, what: str, by_column: np.ndarray[Any, Any], names: Sequence[
     columns = np.flatnonzero(by_column)
     listed = ", ".join(f"{_named(c, names)} ({by_column[c]:,})" for c in columns[:N_NAMED])
     return f"{n:,} {what} in {columns.size} columns: {listed}{', ...' if columns.size > N_NAMED else ''}"
+
+
+def _dominant_note(moments: ColumnMoments, names: Sequence[object] | None, recipe: Recipe | None) -> list[str]:
+    """A column beside which the others do not count, as a number of the row or another unit is; as the data are."""
+    squares = moments.squared_deviations
+    if recipe is not None or squares.size < FEW_COLUMNS or not 0.0 < squares.sum() < np.inf:
+        return []
+    column = int(np.argmax(squares))
+    share = float(squares[column] / squares.sum())
+    if share < DOMINANT_SHARE:
+        return []
+    return [
+        f"column {_named(column, names)} holds {share:.1%} of the variance: if units differ, fit with scale=True "
+        "(--scale), or leave it out"
+    ]
 
 
 def _constant_note(still: np.ndarray[Any, Any], names: Sequence[object] | None) -> list[str]:

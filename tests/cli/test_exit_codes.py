@@ -253,6 +253,7 @@ def test_an_unforeseen_error_says_so():
         ("eps=0.5, n_nonzero=3.", "--eps 0.5, -r 3."),
         ("my_eps=3 and x=1", "my_eps=3 and x=1"),
         ("Name one with array=NAME (--array NAME).", "Name one with --array NAME."),
+        ("fit with scale=True (--scale), or", "fit with --scale, or"),
     ],
 )
 def test_arguments_are_spelled_as_options(python, option):

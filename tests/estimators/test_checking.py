@@ -113,3 +113,14 @@ def test_infinite_entries_stay_a_problem_with_a_missing_value():
     assert len(problems) == 2
     assert "1 infinite entries" in problems[0]
     assert "(3, 1)" in problems[1]
+
+
+def test_a_column_that_holds_nearly_all_variance_is_named() -> None:
+    table = pd.DataFrame(np.random.default_rng(0).standard_normal((200, 4)), columns=list("abcd"))
+    numbered = table.assign(id=np.arange(200))
+
+    (note,) = [each for each in check(numbered).notes if "variance" in each]
+    share = np.var(numbered["id"]) / numbered.var(ddof=0).sum()
+    assert note.startswith(f"column id holds {share:.1%} of the variance: if units differ, fit with scale=True")
+    assert not [each for each in check(table).notes if "variance" in each]
+    assert not [each for each in check(numbered + 10, recipe="log1p").notes if "variance" in each]
