@@ -13,6 +13,8 @@ from typing import Any
 import scipy.linalg  # noqa: F401 - loads scipy's own BLAS, so that the controller sees it
 from threadpoolctl import ThreadpoolController
 
+from spae_dask.errors import PassFailed
+
 
 class _BlasGuard:
     """Holds all BLAS libraries of this process at one thread while anybody is inside."""
@@ -25,10 +27,10 @@ class _BlasGuard:
 
     def enter(self) -> None:
         with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._controller = self._controller or ThreadpoolController()
+            if self._inside == 0:
+                self._controller = self._controller or _libraries()
                 self._limiter = self._controller.limit(limits=1, user_api="blas")
+            self._inside += 1
 
     def leave(self) -> None:
         with self._lock:
@@ -36,6 +38,23 @@ class _BlasGuard:
             if self._inside == 0 and self._limiter is not None:
                 self._limiter.restore_original_limits()
                 self._limiter = None
+
+
+def _libraries() -> ThreadpoolController:
+    """The BLAS libraries of this process.
+
+    Raises
+    ------
+    PassFailed
+        If the system does not list them.
+    """
+    try:
+        return ThreadpoolController()
+    except OSError as error:
+        raise PassFailed(
+            f"the libraries of this process cannot be listed ({error}), so BLAS cannot be kept to one thread and "
+            "results could differ between machines. Make /proc readable."
+        ) from error
 
 
 _GUARD = _BlasGuard()
