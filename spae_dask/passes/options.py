@@ -61,7 +61,7 @@ class PassOptions:
     large_span_nbytes: int = 1 << 30
     most_spans: int = 1 << 14
     states_per_span: int = 8
-    few_states_nbytes: int = 256 << 20
+    few_states_nbytes: int = 128 << 20
     fan_in: int | None = None
     check_seconds: float = 2.0
     answer_seconds: float = 10.0
