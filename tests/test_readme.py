@@ -137,6 +137,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
         np.savetxt("table.csv", planted(200), delimiter=",", header=",".join("abcdefghijkl"), comments="")
         for name, n in (("table", 200), ("new", 50)):
             frame(n).assign(id=[f"row{i}" for i in range(n)], note_1="text").to_parquet(f"{name}.parquet")
+        frame(50).assign(embedding=list(planted(50))).to_parquet("texts.parquet")
         grid = xr.Dataset(
             {"air": (("time", "lat", "lon"), planted(60).reshape(60, 4, 3))},
             {"time": np.arange(60), "lat": [10.0, 20, 30, 40], "lon": np.arange(3) * 5.0},
