@@ -50,14 +50,14 @@ def returns_freed_arrays() -> bool:
     return _fixed or not glibc or _fixed_at_start()
 
 
-def _fixed_at_start(proc: Path = Path("/proc/self")) -> bool:
+def _fixed_at_start() -> bool:
     """Return True if the environment in which this process began keeps glibc's threshold where it is.
 
     glibc reads it once. What is in ``os.environ`` now may be of later: a nanny leaves its variable in the process that
     starts workers.
     """
     try:
-        names = {os.fsdecode(each).partition("=")[0] for each in (proc / "environ").read_bytes().split(b"\0")}
+        names = {os.fsdecode(each).partition("=")[0] for each in Path("/proc/self/environ").read_bytes().split(b"\0")}
     except OSError:
         return False
     return any(name in names for name in FIXED_BY)

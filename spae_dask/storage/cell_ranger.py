@@ -6,13 +6,14 @@ without any conversion.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spae_dask.errors import InvalidInput, warn
+from spae_dask.storage.groups import text_of
 
 ARRAYS = ("barcodes", "data", "indices", "indptr", "shape")
 """Members of the group of a matrix in all versions of the format."""
@@ -37,7 +38,7 @@ class PresentedGroup:
     """
 
     attrs: Mapping[str, Any]
-    members: Mapping[str, Any] = field(default_factory=dict)
+    members: Mapping[str, Any]
 
     def get(self, path: str) -> Any:
         """Return the member at a path such as ``var/gene_ids``; None if there is none."""
@@ -92,7 +93,8 @@ def presented(file: Any, name: str) -> Any:
     arrays = {key: counts[key] for key in ("data", "indices", "indptr")}
     matrix = PresentedGroup({"encoding-type": "csr_matrix", "shape": shape[::-1]}, arrays)
     columns = {shown: features[key] for key, shown in OF_FEATURES.items() if key in features}
-    var = PresentedGroup({"_index": "_index"}, {"_index": _unique(_texts(features["name"])), **columns})
+    names = _unique([text_of(each) for each in features["name"][:]])
+    var = PresentedGroup({"_index": "_index"}, {"_index": names, **columns})
     obs = PresentedGroup({"_index": "_index"}, {"_index": counts["barcodes"]})
     return PresentedGroup({"encoding-type": "anndata"}, {"X": matrix, "obs": obs, "var": var})
 
@@ -100,7 +102,7 @@ def presented(file: Any, name: str) -> Any:
 def warn_of_feature_types(root: Any, name: str) -> None:
     """Warn if all features of a file are read, and they are of more than one type."""
     types = root.get("var/feature_types") if isinstance(root, PresentedGroup) else None
-    kinds = [] if types is None else sorted(set(_texts(types).tolist()))
+    kinds = [] if types is None else sorted({text_of(each) for each in types[:]})
     if len(kinds) > 1:
         warn(
             f"{name} holds features of {len(kinds)} types: {', '.join(kinds)}. They are all read. To read one type, "
@@ -125,15 +127,10 @@ def _features(counts: Any) -> dict[str, Any]:
     return {since: counts[before] for before, since in OF_ONE_GENOME.items() if before in counts}
 
 
-def _texts(names: Any) -> npt.NDArray[np.str_]:
-    return np.array([each.decode() if isinstance(each, bytes) else str(each) for each in names[:]])
-
-
-def _unique(names: npt.NDArray[np.str_]) -> npt.NDArray[np.str_]:
+def _unique(names: list[str]) -> npt.NDArray[np.str_]:
     """Names of which each occurs once, by the rule of ``AnnData.var_names_make_unique``: ``TBCE``, ``TBCE-1``."""
-    made = names.tolist()
-    taken, met, copies = set(made), set[str](), Counter[str]()
-    for place, name in enumerate(made):
+    made, taken, met, copies = list(names), set(names), set[str](), Counter[str]()
+    for place, name in enumerate(names):
         new = name
         while name in met and new in taken:
             copies[name] += 1

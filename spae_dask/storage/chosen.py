@@ -121,7 +121,7 @@ def _rows_where(
 
     path = x.removeprefix("file://") if isinstance(x, str) else None
     if path is not None and within_hdf5(path) is not None:
-        from spae_dask.storage.sources.h5_arrays import opened
+        from spae_dask.storage.h5_files import opened
 
         with opened(path) as file:
             return told(*table_of(file, "obs", called))

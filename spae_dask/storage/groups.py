@@ -3,7 +3,7 @@
 Groups are Zarr's or h5py's, which are asked alike; a member that has a shape is an array.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,30 +90,30 @@ def choose_member(group: Any, array: str | None, name: str, mask: str | None = N
         chosen = _mask_of_var(group, node, path, mask, name)
         logged = logged_by(path, group.get("uns"))
         return Member(node, f"{name}/{path}", _names_of_var(group, node, path), chosen, logged)
-    members = {key: (child.shape, child.dtype) for key in sorted(group) if is_array(child := group[key])}
+    arrays = {key: child for key in sorted(group) if is_array(child := group[key])}
     if array is not None:
         node = _matrix_at(group, array)
         if node is None:
-            raise NotFound(f"the group {name} has no array {array!r}; it has {_listed(members)}.")
+            raise NotFound(f"the group {name} has no array {array!r}; it has {_listed(arrays)}.")
         return Member(node, f"{name}/{array}" if _is_sparse(node) else name)
     if group.attrs.get("format") == ENCODER:
         raise InvalidInput(f"{name} is an encoder, not data. Give the data, or name an array of it with array=NAME.")
-    if grids := named_grids(group):
+    if grids := named_grids(arrays):
         raise InvalidInput(
-            f"{name} holds grids, not a matrix: {_listed({key: members[key] for key in grids})}. Fit one with "
+            f"{name} holds grids, not a matrix: {_listed(grids)}. Fit one with "
             f"GridEncoder in Python, or make a matrix of it once: `spae ingest {in_shell(name)} DATA.zarr --variable "
-            f"{grids[0]}`. Or name a two-dimensional array of it: array=NAME (--array NAME)."
+            f"{next(iter(grids))}`. Or name a two-dimensional array of it: array=NAME (--array NAME)."
         )
-    matrices = [key for key, (shape, _) in members.items() if len(shape) == 2]
+    matrices = [node for node in arrays.values() if len(node.shape) == 2]
     if len(matrices) == 1:
-        return Member(group[matrices[0]], name)
-    if not members and (stores := _stores_below(group)):
+        return Member(matrices[0], name)
+    if not arrays and (stores := _stores_below(group)):
         raise InvalidInput(
             f"{name} is no matrix, but holds AnnData stores. Give the path of one: "
             f"{', '.join(f'{name}/{each}' for each in stores)}."
         )
     raise InvalidInput(
-        f"{name} is a group with {len(matrices)} two-dimensional arrays; it has {_listed(members)}. "
+        f"{name} is a group with {len(matrices)} two-dimensional arrays; it has {_listed(arrays)}. "
         f"Name one with array=NAME (--array NAME)."
     )
 
@@ -130,16 +130,15 @@ def open_sparse_group(member: Member, kept: Callable[[Any], Any] | None = None) 
     return member.chosen(kind.opened(member.node, member.name, member.feature_names, kept))
 
 
-def named_grids(group: Any) -> list[str]:
-    """Names of the arrays of more than two dimensions of a dataset, as xarray and netCDF write it; else none.
+def named_grids(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays of more than two dimensions among those of a dataset, as xarray and netCDF write it; else none.
 
     In a dataset all arrays name their dimensions, and one of two dimensions is bounds, coordinates or areas of cells
     more often than data.
     """
-    arrays = {key: node for key in sorted(group) if is_array(node := group[key]) and len(node.shape) > 1}
-    if not all(map(_names_dimensions, arrays.values())):
-        return []
-    return [key for key, node in arrays.items() if len(node.shape) > 2]
+    if not all(_names_dimensions(node) for node in arrays.values() if len(node.shape) > 1):
+        return {}
+    return {key: node for key, node in arrays.items() if len(node.shape) > 2}
 
 
 def _names_dimensions(node: Any) -> bool:
@@ -174,12 +173,12 @@ def _names_of_variants(group: Any) -> tuple[str, ...] | None:
     ids, contigs, places = (_column(group, f"variant_{each}") for each in ("id", "contig", "position"))
     if ids is None or ids.shape != n_variants:
         return None
-    names = [_text(each) for each in ids]
+    names = [text_of(each) for each in ids]
     chromosomes = _column(group, "contig_id")
     if chromosomes is None or any(each is None or each.shape != n_variants for each in (contigs, places)):
         return tuple(names)
     found = zip(names, contigs, places, strict=True)
-    return tuple(name_of_variant(name, _text(chromosomes[contig]), place) for name, contig, place in found)
+    return tuple(name_of_variant(name, text_of(chromosomes[contig]), place) for name, contig, place in found)
 
 
 def _column(group: Any, name: str) -> Any:
@@ -242,7 +241,7 @@ def _stores_below(group: Any) -> list[str]:
 def _encoding(group: Any) -> str | None:
     """Encoding of a sparse matrix, as anndata writes it, and as it did before 0.7: ``csr``."""
     former = group.attrs.get("h5sparse_format")
-    encoding: str | None = f"{_text(former)}_matrix" if former is not None else group.attrs.get("encoding-type")
+    encoding: str | None = f"{text_of(former)}_matrix" if former is not None else group.attrs.get("encoding-type")
     return encoding
 
 
@@ -267,8 +266,8 @@ def _refuse_dangling(group: Any, path: str, name: str) -> None:
         )
 
 
-def _listed(members: dict[str, tuple[tuple[int, ...], Any]]) -> str:
-    return ", ".join(f"{key} {shape} {dtype}" for key, (shape, dtype) in members.items()) or "no arrays"
+def _listed(arrays: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {node.shape} {node.dtype}" for key, node in arrays.items()) or "no arrays"
 
 
 def _matrices(root: Any) -> list[str]:
@@ -289,16 +288,16 @@ def _names_of_var(root: Any, matrix: Any, path: str) -> tuple[str, ...] | None:
     if shape is None or len(shape) != 2:
         return None
     if is_array(var) and var.dtype.names and var.shape == (shape[1],):
-        return tuple(_text(each) for each in np.asarray(bounded(var)[:])[var.dtype.names[0]])
+        return tuple(text_of(each) for each in np.asarray(bounded(var)[:])[var.dtype.names[0]])
     if not _is_group(var):
         return None
-    column = var.get(_text(var.attrs.get("_index", "_index")))
+    column = var.get(text_of(var.attrs.get("_index", "_index")))
     if _is_group(column) and column.attrs.get("encoding-type") == "nullable-string-array":
         column = column.get("values")
     if not is_array(column) or column.shape != (shape[1],):
         return None
     refuse_code(column, f"the names of the columns of {path}")
-    return tuple(_text(each) for each in np.asarray(bounded(column)[:]))
+    return tuple(text_of(each) for each in np.asarray(bounded(column)[:]))
 
 
 def _path_of_var(path: str) -> str:
@@ -356,11 +355,11 @@ class _Column:
     def numbers_or_texts(self) -> Any:
         """Numbers, of which NaN is missing, or texts, of which None is; labels are texts."""
         if self.levels is not None:
-            texts = self.levels if self.levels.dtype.kind in "fiub" else map(_text, self.levels)
+            texts = self.levels if self.levels.dtype.kind in "fiub" else map(text_of, self.levels)
             return self._chosen(np.array([str(each) for each in texts], dtype=object))
         if self.values.dtype.kind in "fiub":
             return self.values if self.absent is None else np.where(self.absent, np.nan, self.values.astype(np.float64))
-        texts = np.array([_text(each) for each in self.values], dtype=object)
+        texts = np.array([text_of(each) for each in self.values], dtype=object)
         if self.absent is not None:
             texts[self.absent] = None
         return texts
@@ -391,7 +390,7 @@ def _columns_of(root: Any, path: str, name: str) -> tuple[list[str], Callable[[s
     members = sorted(table) if _is_group(table) else []
 
     def of_group(column: str) -> _Column | str:
-        stored = column if column in table or column != INDEX else _text(table.attrs.get("_index", "_index"))
+        stored = column if column in table or column != INDEX else text_of(table.attrs.get("_index", "_index"))
         node, told = table[stored], f"{column} in {path} of {name}"
         if is_array(node):
             levels = table.get(f"{LEVELS}/{stored}") if LEVELS in members else None
@@ -421,5 +420,6 @@ def _whole(node: Any, name: str) -> Any:
     return np.asarray(bounded(node)[:])
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A text of a store, which may be of bytes."""
     return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,6 +1,9 @@
 """Matrices of HDF5 files, read where they are: of AnnData (``.h5ad``), of Cell Ranger, and single arrays."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import h5py
@@ -8,14 +11,61 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.blocks import RowBlocks, uniform_bounds
-from spae_dask.errors import InvalidInput, StorageError
+from spae_dask.errors import InvalidInput, NotFound, StorageError
+from spae_dask.plain_files import beside
 from spae_dask.storage.cell_ranger import presented, warn_of_feature_types
 from spae_dask.storage.groups import Member, choose_member, is_array, open_sparse_group
 from spae_dask.storage.masks import UsualMask, refuse_mask
-from spae_dask.storage.readable import check_blocks, check_two_dimensional
-from spae_dask.storage.sources.h5_arrays import H5Array, array_in_file, opened
+from spae_dask.storage.readable import check_blocks, check_two_dimensional, within_hdf5
+from spae_dask.storage.sources.h5_arrays import H5Array, array_in_file
 from spae_dask.storage.sources.runs import read_run
 from spae_dask.storage.sources.zarr_blocks import MAX_BLOCK_NBYTES, TARGET_BLOCK_NBYTES
+
+
+@contextmanager
+def opened(path: str) -> Iterator[Any]:
+    """The file, or the member that the path names in it, to look at its metadata.
+
+    A file of Cell Ranger is presented in the layout of AnnData.
+
+    Raises
+    ------
+    NotFound
+        If there is no such file, or no such member in it.
+    InvalidInput
+        If it is something else than an HDF5 file.
+    StorageError
+        If it is cut off or damaged, may not be read, or another process is writing to it.
+    """
+    path, inside = within_hdf5(path) or (path, "")
+    if not Path(path).exists():
+        raise NotFound(f"there is no file {path}.{beside(path)} Give the path of an existing HDF5 file.")
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        if Path(path).is_file() and not isinstance(error, PermissionError) and not h5py.is_hdf5(path):
+            raise InvalidInput(
+                f"{path} is not an HDF5 file ({error}). Give a file of AnnData, Cell Ranger or h5py."
+            ) from error
+        raise StorageError(
+            f"{path} cannot be opened: {error}. It may be damaged, you may not read it, or another process "
+            "may be writing to it. Restore it from a copy, check your permissions, or wait until it is "
+            "written."
+        ) from error
+    try:
+        with file:
+            root = presented(file, path)
+            member = root.get(inside) if inside else root
+            if member is None:
+                raise NotFound(f"{path} has no member {inside!r}; it has {', '.join(sorted(root)) or 'none'}.")
+            yield member
+    except (OSError, RuntimeError, KeyError) as error:
+        if isinstance(error, InvalidInput | NotFound | StorageError):
+            raise
+        raise StorageError(
+            f"the metadata of {path} cannot be read ({type(error).__name__}: {error}). The file was damaged: restore "
+            "it from a copy, or write it again."
+        ) from error
 
 
 def open_h5(path: str, array: str | None, mask: str | None = None) -> RowBlocks:
@@ -42,12 +92,7 @@ def open_h5(path: str, array: str | None, mask: str | None = None) -> RowBlocks:
     with opened(path) as node:
         if array is None and (mask is None or isinstance(mask, UsualMask)):
             warn_of_feature_types(node, path)
-        if not is_array(node):
-            return blocks_of(choose_member(node, array, path, mask))
-        if array is not None:
-            raise InvalidInput(f"{path} is an array, so it has no member {array!r}. Leave out the name of the member.")
-        refuse_mask(mask, path)
-        return blocks_of(Member(node, path))
+        return blocks_of(_chosen(node, array, path, mask))
 
 
 def open_h5_object(
@@ -64,11 +109,18 @@ def open_h5_object(
         raise StorageError(
             f"{name} cannot be read because its file is closed. Open it again, or give the path of the file."
         )
-    if isinstance(node, h5py.Group):
-        member = choose_member(presented(node, name), None, name, mask)
-        return blocks_of(replace(member, feature_names=feature_names or member.feature_names))
+    member = _chosen(node if is_array(node) else presented(node, name), None, name, mask)
+    return blocks_of(replace(member, feature_names=feature_names or member.feature_names))
+
+
+def _chosen(node: Any, array: str | None, name: str, mask: str | None) -> Member:
+    """The matrix meant by an array or a group of a file."""
+    if not is_array(node):
+        return choose_member(node, array, name, mask)
+    if array is not None:
+        raise InvalidInput(f"{name} is an array, so it has no member {array!r}. Leave out the name of the member.")
     refuse_mask(mask, name)
-    return blocks_of(Member(node, name, feature_names))
+    return Member(node, name)
 
 
 def blocks_of(member: Member) -> RowBlocks:

@@ -11,9 +11,8 @@ from spae_dask.blocks import total_nbytes
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, SpaeWarning, warn
 from spae_dask.plain_files import in_shell
 from spae_dask.quantities import format_nbytes
+from spae_dask.storage.readable import NETCDF
 from spae_dask.storage.tables.csv_rows import SUFFIXES, open_csv
-
-NETCDF = (".nc", ".nc4", ".cdf", ".netcdf")
 
 SHARE = 4
 """Fraction of the memory, as 1 / `SHARE`, that the rows may fill. A fit takes as much again and more."""

@@ -19,14 +19,15 @@ from spae_dask.storage.readable import (
     check_blocks,
     check_objects,
     check_two_dimensional,
-    refuse_many_files,
+    many_files,
     refuse_unread,
     within_hdf5,
 )
 from spae_dask.storage.remote.address import Address
 from spae_dask.storage.sources.store_at import store_at
+from spae_dask.storage.tables.csv_rows import SUFFIXES
 
-ON_DISK = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".nc", *HDF5, *COMPANIONS)
+ON_DISK = (*SUFFIXES, ".nc", *HDF5, *COMPANIONS)
 """Ends of names of files that are read from a disk, but not from URLs."""
 
 
@@ -104,17 +105,19 @@ def _open_zarr_path(path: str, array: str | None, mask: str | None, *, decode: b
     from spae_dask.storage.checks import refuse_odd_metadata
 
     where = path if "://" in path else str(Path(path).resolve())
+
+    def absence() -> NotFound | InvalidInput:
+        many = None if "://" in path else many_files(path)
+        return many or NotFound(f"{path} is not a Zarr array or group. Give the path of {STORED}.")
+
     if "://" not in path:
-        refuse_many_files(path)
-    if "://" not in path and not Path(where).exists():
-        raise NotFound(f"there is nothing at {path}.{beside(path)} Give the path of {STORED}.")
-    if "://" not in path:
+        if not Path(where).exists():
+            raise many_files(path) or NotFound(f"there is nothing at {path}.{beside(path)} Give the path of {STORED}.")
         refuse_odd_metadata(Path(where))
-    node = _opened(where, path, lambda: NotFound(f"{path} is not a Zarr array or group. Give the path of {STORED}."))
-    return open_zarr_object(node, array, path, mask, decode=decode)
+    return open_zarr_object(_opened(where, path, absence), array, path, mask, decode=decode)
 
 
-def _opened(where: Any, path: str, absence: Callable[[], NotFound]) -> Any:
+def _opened(where: Any, path: str, absence: Callable[[], NotFound | InvalidInput]) -> Any:
     import zarr
 
     try:

@@ -20,6 +20,10 @@ COMPANIONS = {".bed": (".bim", ".fam"), ".pgen": (".pvar", ".psam")}
 HDF5 = (".h5ad", ".h5mu", ".h5", ".hdf5")
 """Ends of the names of HDF5 files."""
 
+NETCDF = (".nc", ".nc4", ".cdf", ".netcdf")
+GRIB = (".grib", ".grb", ".grib2", ".grb2")
+"""Ends of the names of files that hold grids."""
+
 UNREAD = {
     (".mtx", ".mtx.gz"): "Read its folder with scanpy.read_10x_mtx(folder), and write it with .write_h5ad(...)",
     (".loom",): "It holds genes in rows. Read it with anndata.io.read_loom(path), and write it with .write_h5ad(...)",
@@ -27,21 +31,13 @@ UNREAD = {
     (".vcf", ".vcf.gz", ".bcf"): "Convert it to VCF Zarr once: vcf2zarr convert x.vcf.gz x.vcz (of bio2zarr)",
     (".bgen",): "Convert it once: plink2 --bgen x.bgen ref-first --make-pgen --out x",
     (".tif", ".tiff"): "Open it with rioxarray.open_rasterio(path), and fit a GridEncoder",
-    (
-        ".grib",
-        ".grb",
-        ".grib2",
-        ".grb2",
-    ): "Open it with xarray in Python, with cfgrib as its engine, and fit a GridEncoder",
+    GRIB: "Open it with xarray in Python, with cfgrib as its engine, and fit a GridEncoder",
     (".npz",): "Load it with scipy.sparse.load_npz(path) or numpy.load(path), and give the matrix in Python",
     (".mat",): "Load it with scipy.io.loadmat(path), and give the matrix in Python, or write it as .npy",
     (".xlsx", ".xls", ".ods"): "Save the table as .csv",
     (".pkl", ".pickle"): "Pickles run code when they are loaded. Write the matrix as .npy or Zarr",
 }
 """Ends of the names of files that are not read, and the way from each to one that is."""
-
-OF_GRIDS = (".nc", ".nc4", ".cdf", ".netcdf", ".grib", ".grb", ".grib2", ".grb2")
-"""Ends of the names of files that hold grids."""
 
 READABLE = (
     f"the path or URL of {STORED}; or a zarr.Array, AnnData object, numpy array, scipy.sparse matrix, "
@@ -88,26 +84,24 @@ def refuse_unread(path: str) -> None:
             raise InvalidInput(f"{path} is of a format that is not read. {advice}.")
 
 
-def refuse_many_files(path: str) -> None:
-    """Refuse a pattern of names, or a folder of netCDF or GRIB files, with the way to read them together.
+def many_files(path: str) -> InvalidInput | None:
+    """The error for a local path that leads to nothing readable, if it is a pattern of names or a folder of grids.
 
-    Raises
-    ------
-    InvalidInput
-        If nothing has that name and it is a pattern, or if it is such a folder.
+    It has the way to read them together. A folder is listed for that, and a store may have millions of files: ask only
+    where nothing else could be opened.
     """
     folder = Path(path)
     if folder.is_dir():
-        many = next((f"*{each.suffix}" for each in folder.iterdir() if each.suffix.lower() in OF_GRIDS), None)
+        many = next((f"*{each.suffix}" for each in folder.iterdir() if each.suffix.lower() in (*NETCDF, *GRIB)), None)
         if many is None:
-            return
+            return None
         found = f"{path} is a folder of grids, which commands read only one at a time"
         path = str(folder / many)
     elif not folder.exists() and any(each in path for each in "*?["):
         found = f"{path} is a pattern of names, but commands read one file or store"
     else:
-        return
-    raise InvalidInput(
+        return None
+    return InvalidInput(
         f"{found}. Open grids in Python as one dataset, xarray.open_mfdataset({path!r}), and fit a GridEncoder. Or "
         "write that dataset as Zarr with .to_zarr(...)."
     )

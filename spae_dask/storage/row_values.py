@@ -15,8 +15,7 @@ import numpy.typing as npt
 from spae_dask.errors import InvalidInput, NotFound
 from spae_dask.plain_files import beside, refuse_pipes
 from spae_dask.storage.groups import obs_column, of_anndata
-from spae_dask.storage.held_files import NETCDF
-from spae_dask.storage.readable import within_hdf5
+from spae_dask.storage.readable import NETCDF, within_hdf5
 from spae_dask.storage.remote.address import is_remote, parse_address
 from spae_dask.storage.tables.columns import near_or_listed
 from spae_dask.storage.tables.csv_rows import SUFFIXES
@@ -68,7 +67,7 @@ def stored_values(path: str, names: Sequence[str]) -> list[Values]:
 
         return coordinates_in(path, names)
     if within_hdf5(path) is not None:
-        from spae_dask.storage.sources.h5_arrays import opened
+        from spae_dask.storage.h5_files import opened
 
         with opened(path) as file:
             return [obs_column(file, name, path) for name in names]

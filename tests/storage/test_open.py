@@ -223,6 +223,19 @@ def test_many_files_are_refused_with_the_way_to_open_them_together(name: str, tm
             read(str(tmp_path / name))
 
 
+def test_a_store_beside_a_netcdf_file_is_a_store_and_its_chunks_are_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zarr.create_array(tmp_path / "x.zarr", data=X)
+    (tmp_path / "x.zarr" / "notes.nc").write_bytes(b"CDF\x01")
+
+    def listed(folder: Path) -> Iterator[Path]:
+        raise AssertionError(f"{folder} was listed")
+
+    monkeypatch.setattr(Path, "iterdir", listed)
+    np.testing.assert_array_equal(all_rows(open_matrix(tmp_path / "x.zarr")), X)
+
+
 @pytest.mark.parametrize("kind", ["zarr 2", "zarr 3", "netcdf 4"])
 def test_bounds_beside_a_grid_are_not_taken_for_the_data(kind: str, tmp_path: Path) -> None:
     times, lats = np.arange(6.0), [-1.0, 0.0, 1.0]

@@ -14,7 +14,7 @@ from spae_dask.plain_files import beside
 from spae_dask.quantities import format_nbytes
 from spae_dask.storage.grids.grid_layout import coordinate_of, layout_of
 from spae_dask.storage.grids.xarray_blocks import Cells, GridRows, rows_of
-from spae_dask.storage.readable import refuse_many_files
+from spae_dask.storage.readable import many_files
 from spae_dask.storage.remote.icechunk_address import is_icechunk
 from spae_dask.storage.sources.bounded_reader import READING_ONE, SHARES, block_bands, share_of
 from spae_dask.storage.sources.store_at import REFERENCES, ZIPPED, store_at
@@ -153,10 +153,10 @@ def _opened(path: str, *, decode: bool) -> xr.Dataset:
     options: dict[str, Any] = {"decode_times": False, "decode_timedelta": False, "chunks": None, "cache": False}
     options["mask_and_scale"] = decode
     local = "://" not in path
-    if local:
-        refuse_many_files(path)
     if local and not Path(path).exists():
-        raise NotFound(f"there is nothing at {path}.{beside(path)} Give the path of a netCDF file or a Zarr dataset.")
+        raise many_files(path) or NotFound(
+            f"there is nothing at {path}.{beside(path)} Give the path of a netCDF file or a Zarr dataset."
+        )
     engine = "zarr"
     if local and Path(path).is_file() and not path.endswith((ZIPPED, REFERENCES)):
         with open(path, "rb") as file:
@@ -183,7 +183,7 @@ def _opened(path: str, *, decode: bool) -> xr.Dataset:
             f'{path} needs a library that is not installed ({error}). Run `pip install "spae-dask[xarray]"`.'
         ) from error
     except Exception as error:  # readers raise exceptions of any type
-        raise StorageError(
+        raise (many_files(path) if local else None) or StorageError(
             f"{path} cannot be opened as a {'Zarr' if engine == 'zarr' else 'netCDF'} dataset: "
             f"{type(error).__name__}: {error}. Check the file, or restore it from a copy."
         ) from error

@@ -18,9 +18,9 @@ from spae_dask.blocks import RowBlocks, StoredEntries, stored_entries
 from spae_dask.errors import InvalidInput, MissingChunksWarning, warn
 from spae_dask.plain_files import refuse_pipes
 from spae_dask.storage.groups import is_vcf, named_grids
-from spae_dask.storage.held_files import NETCDF
 from spae_dask.storage.masks import ALL, refuse_mask
 from spae_dask.storage.open import open_matrix
+from spae_dask.storage.readable import NETCDF
 from spae_dask.storage.remote.address import refuse_secrets
 from spae_dask.storage.sources.bounded_reader import BAND, READING_ONE, block_bands, plan_zarr_bands, share_of
 from spae_dask.storage.sources.declared import CODING, DIMENSIONS, RANGE
@@ -132,7 +132,7 @@ def _is_dataset(path: str) -> bool:
         return False
     if not isinstance(group, zarr.Group) or "encoding-type" in group.attrs or is_vcf(group):
         return False
-    return bool(named_grids(group))
+    return bool(named_grids(dict(group.arrays())))
 
 
 def _from_grid(

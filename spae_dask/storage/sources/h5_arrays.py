@@ -2,8 +2,6 @@
 
 import math
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +10,7 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from spae_dask.errors import InvalidInput, NotFound, StorageError
-from spae_dask.plain_files import beside
-from spae_dask.storage.cell_ranger import presented
-from spae_dask.storage.readable import within_hdf5
+from spae_dask.errors import InvalidInput, StorageError
 from spae_dask.storage.remote.faults import not_seen, reader
 
 
@@ -189,49 +184,3 @@ def array_in_file(dataset: Any) -> H5Array:
         dtype=np.dtype(dataset.dtype),
         chunks=tuple(int(length) for length in dataset.chunks or pieces),
     )
-
-
-@contextmanager
-def opened(path: str) -> Iterator[Any]:
-    """The file, or the member that the path names in it, to look at its metadata.
-
-    A file of Cell Ranger is presented in the layout of AnnData.
-
-    Raises
-    ------
-    NotFound
-        If there is no such file, or no such member in it.
-    InvalidInput
-        If it is something else than an HDF5 file.
-    StorageError
-        If it is cut off or damaged, may not be read, or another process is writing to it.
-    """
-    path, inside = within_hdf5(path) or (path, "")
-    if not Path(path).exists():
-        raise NotFound(f"there is no file {path}.{beside(path)} Give the path of an existing HDF5 file.")
-    try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        if Path(path).is_file() and not isinstance(error, PermissionError) and not h5py.is_hdf5(path):
-            raise InvalidInput(
-                f"{path} is not an HDF5 file ({error}). Give a file of AnnData, Cell Ranger or h5py."
-            ) from error
-        raise StorageError(
-            f"{path} cannot be opened: {error}. It may be damaged, you may not read it, or another process "
-            "may be writing to it. Restore it from a copy, check your permissions, or wait until it is "
-            "written."
-        ) from error
-    try:
-        with file:
-            root = presented(file, path)
-            member = root.get(inside) if inside else root
-            if member is None:
-                raise NotFound(f"{path} has no member {inside!r}; it has {', '.join(sorted(root)) or 'none'}.")
-            yield member
-    except (OSError, RuntimeError, KeyError) as error:
-        if isinstance(error, InvalidInput | NotFound | StorageError):
-            raise
-        raise StorageError(
-            f"the metadata of {path} cannot be read ({type(error).__name__}: {error}). The file was damaged: restore "
-            "it from a copy, or write it again."
-        ) from error

@@ -36,7 +36,7 @@ def read_run(array: StoredArray, first: int, last: int) -> npt.NDArray[Any]:
             length = int((array.shards or array.chunks)[0])
             numbers = range(first // length, -(-last // length))
             refuse_odd_chunks(array, base_of(array), (array.metadata.encode_chunk_key((number,)) for number in numbers))
-        rows = _in_pieces(array, first, last)
+        rows = _read(array, first, last)
         refuse_invisible(array)
         return rows
     except (MemoryError, SpaeError):  # our errors already say what to do
@@ -54,21 +54,26 @@ def n_at_once(array: StoredArray) -> int:
     """Chunks of it that one read decodes at once: as many as Zarr does, or fewer large ones."""
     if not isinstance(array, zarr.Array):
         return 1
-    nbytes = int(np.prod(array.chunks)) * array.dtype.itemsize
-    return max(1, min(_zarr_at_once(), IN_FLIGHT_NBYTES // max(1, nbytes)))
+    return max(1, min(_zarr_at_once(), IN_FLIGHT_NBYTES // max(1, chunk_nbytes(array))))
 
 
-def in_pieces(array: "zarr.Array[Any]", n_chunks: int) -> bool:
+def chunk_nbytes(array: StoredArray) -> int:
+    """Bytes that a decoded chunk takes."""
+    return int(np.prod(array.chunks)) * int(array.dtype.itemsize)
+
+
+def takes_pieces(array: "zarr.Array[Any]", n_chunks: int) -> bool:
     """Return True if a read of so many chunks must be made in pieces: Zarr would decode more of them at once."""
     return n_at_once(array) < min(n_chunks, _zarr_at_once())
 
 
-def in_flight_nbytes(array: StoredArray, n_chunks: int) -> int:
-    """Bytes of the chunks that a read of so many has in flight: decoded, and encoded, which may be as large."""
-    nbytes = int(np.prod(array.chunks)) * array.dtype.itemsize
-    if not isinstance(array, zarr.Array):
-        return 2 * nbytes
-    return min(n_at_once(array), n_chunks) * nbytes * (2 if array.compressors else 1)
+def in_flight_nbytes(array: StoredArray, n_chunks: int, decoded_nbytes: int | None = None) -> int:
+    """Bytes of the chunks that a read of so many has in flight: decoded, and encoded, which may be as large.
+
+    Decoded, a chunk takes ``decoded_nbytes``; by default the bytes of its entries.
+    """
+    copies = 2 if not isinstance(array, zarr.Array) or array.compressors else 1
+    return min(n_at_once(array), n_chunks) * (decoded_nbytes or chunk_nbytes(array)) * copies
 
 
 def read_into(out: npt.NDArray[Any], array: "zarr.Array[Any]", rows: slice, columns: Any = slice(None)) -> None:
@@ -91,10 +96,9 @@ def _zarr_at_once() -> int:
     return int(zarr.config.get("async.concurrency") or 1)
 
 
-def _in_pieces(array: StoredArray, first: int, last: int) -> npt.NDArray[Any]:
-    if not isinstance(array, zarr.Array) or not in_pieces(
-        array, -(-last // array.chunks[0]) - first // array.chunks[0]
-    ):
+def _read(array: StoredArray, first: int, last: int) -> npt.NDArray[Any]:
+    n_chunks = -(-last // array.chunks[0]) - first // array.chunks[0]
+    if not isinstance(array, zarr.Array) or not takes_pieces(array, n_chunks):
         return np.asarray(array[first:last])
     rows = np.empty((last - first, *array.shape[1:]), array.dtype)
     for start, stop in pieces_of(first, last, n_at_once(array) * array.chunks[0]):

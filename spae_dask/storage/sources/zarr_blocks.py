@@ -25,7 +25,14 @@ from spae_dask.storage.sources.checked_store import (
 )
 from spae_dask.storage.sources.declared import declared_range
 from spae_dask.storage.sources.dosages import Dosages
-from spae_dask.storage.sources.runs import in_flight_nbytes, in_pieces, n_at_once, pieces_of, read_into
+from spae_dask.storage.sources.runs import (
+    chunk_nbytes,
+    in_flight_nbytes,
+    n_at_once,
+    pieces_of,
+    read_into,
+    takes_pieces,
+)
 
 TARGET_BLOCK_NBYTES = 16 << 20
 """Decoded bytes of a row block: large beside the price of a read, small beside a worker's memory."""
@@ -145,17 +152,12 @@ class ZarrBlocks:
 
     def in_flight_nbytes(self, n_chunks: int) -> int:
         """Bytes that a read of so many chunks holds beside the block."""
-        if not isinstance(self.array, Dosages):
-            return in_flight_nbytes(self.array, n_chunks)
-        copies = 2 if self.in_store.compressors else 1
-        return min(n_at_once(self.in_store), n_chunks) * self.chunk_nbytes * copies
+        return in_flight_nbytes(self.in_store, n_chunks, self.chunk_nbytes)
 
     @property
     def chunk_nbytes(self) -> int:
         """Bytes that a decoded chunk takes."""
-        if isinstance(self.array, Dosages):
-            return self.array.chunk_nbytes
-        return int(np.prod(self.array.chunks)) * self.dtype.itemsize
+        return self.array.chunk_nbytes if isinstance(self.array, Dosages) else chunk_nbytes(self.array)
 
     @property
     def in_process(self) -> bool:
@@ -206,7 +208,7 @@ class ZarrBlocks:
         height, width = self.array.chunks
         across = np.unique(wanted // width)
         n_chunks = (-(-stop // height) - start // height) * across.size
-        if isinstance(self.array, Dosages) or not in_pieces(array, n_chunks):
+        if isinstance(self.array, Dosages) or not takes_pieces(array, n_chunks):
             chosen = neighbours(wanted)
             rows = (
                 self.array[start:stop, chosen] if isinstance(chosen, slice) else self.array.oindex[start:stop, chosen]

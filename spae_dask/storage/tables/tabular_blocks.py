@@ -190,16 +190,17 @@ class TableBlocks:
             raise self._unreadable(file, first, last, f"{type(error).__name__}: {error}", error) from error
 
     def _fill(self, rows: npt.NDArray[Any], batch: pa.RecordBatch, piece: Piece, names: Sequence[str]) -> None:
-        called = f"{self.vectors!r} of {piece.file}"
         for place, name in enumerate(names):
             column = batch.column(name)
-            of_vectors = self.vectors is not None
-            values = rows_of_vectors(column, self.shape[1], called) if of_vectors else column_values(column)
+            if self.vectors is None:
+                to, values = rows[:, place], column_values(column)
+            else:
+                to, values = rows, rows_of_vectors(column, self.shape[1], f"{name!r} of {piece.file}")
             if not np.can_cast(values.dtype, self.dtype, "same_kind"):
                 raise self._unreadable(
                     piece.file, piece.first, piece.last, f"nulls in column {name!r}, where none were before"
                 )
-            rows[:, slice(None) if of_vectors else place] = values
+            to[...] = values
 
     def _unreadable(self, file: str, first: int, last: int, why: str, error: Exception | None = None) -> StorageError:
         part = READERS[self.kind].PART
