@@ -159,7 +159,9 @@ def in_smaller_blocks(source: RowBlocks, most_chunks: int) -> RowBlocks:
     return source if smaller is None else smaller(most_chunks)
 
 
-ASKED = ("path", "array", "columns", "mask", "n_columns", "rows", "n_rows", "top", "n_before")
+ASKED = (
+    "path", "array", "columns", "mask", "n_columns", "rows", "n_rows", "top", "n_before", "sample_dim", "weights"
+)  # fmt: skip
 """A path or URL that was opened, what of it was chosen, and how many columns and rows that was chosen from.
 
 ``top`` numbers the columns of largest variance among ``n_before``.

@@ -64,16 +64,6 @@ def ingest(
             rich_help_panel=DATA,
         ),
     ] = None,
-    sample_dim: Annotated[
-        str | None,
-        typer.Option(
-            "--sample-dim",
-            metavar="NAME[,NAME]",
-            help="Dimension of that variable that makes the rows. The others make the columns. Default: time.",
-            show_default=False,
-            rich_help_panel=DATA,
-        ),
-    ] = None,
     dtype: Annotated[
         str | None,
         typer.Option(
@@ -143,7 +133,7 @@ def ingest(
             dtype=dtype,
             header=header,
             variable=variable,
-            sample_dim=None if sample_dim is None else tuple(sample_dim.split(",")),
+            sample_dim=which.sample_dim,
             decode=not which.raw,
             overwrite=force,
             budget=BUDGET if limit is None else refuse_tiny(limit),

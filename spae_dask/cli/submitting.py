@@ -36,7 +36,8 @@ def fit_words(step: Fit, output: Path) -> tuple[str, ...]:
     given = step.model_dump(exclude={"name", "kind", "data", "checkpoint"}, exclude_defaults=True)
     words: list[str] = []
     for key, value in given.items():
-        words += PARAMETERS[key].words(value) if key in PARAMETERS else option_words(f"--{key}", value)
+        option = f"--{key.replace('_', '-')}"
+        words += PARAMETERS[key].words(value) if key in PARAMETERS else option_words(option, value)
     checkpoint = step.checkpoint or f"{step.name}.checkpoint"
     return (*words, "--checkpoint", checkpoint if "://" in checkpoint else str(output / checkpoint))
 

@@ -177,15 +177,16 @@ class Threads:
         source = _constant("source", job.name, self.calls.source)
         shared = _constant("pass", job.name, self.calls.shared(job))
         token = uuid4().hex[:8]
+        return self._compute([self._state(job, node, token, source, shared) for node in job.targets])
 
-        def state(node: Node) -> Delayed:
-            key = _key("node", job.name, token, node)
-            if job.is_leaf(node):
-                span = job.span(node)
-                return _call(leaf_task, key, source, shared, node, span, *self.calls.blocks(span))
-            return _call(merge_task, key, shared, node, *map(state, job.tree.children(node)))
-
-        return self._compute([state(node) for node in job.targets])
+    def _state(self, job: TreePass, node: Node, token: str, source: Delayed, shared: Delayed) -> Delayed:
+        """Task that makes the state of a node, of those below it."""
+        key = _key("node", job.name, token, node)
+        if job.is_leaf(node):
+            span = job.span(node)
+            return _call(leaf_task, key, source, shared, node, span, *self.calls.blocks(span))
+        below = (self._state(job, child, token, source, shared) for child in job.tree.children(node))
+        return _call(merge_task, key, shared, node, *below)
 
     def run_work(self, work: SpanWork[Any], spans: Sequence[Span], name: str) -> list[Any]:
         """Give the results of ``work`` on every span."""

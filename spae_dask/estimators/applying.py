@@ -1,6 +1,8 @@
 """Applying a fitted encoder to any kind of input: eager for arrays in memory, lazy for dask and Zarr."""
 
+import os
 from collections.abc import Sequence
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeGuard
 from uuid import uuid4
@@ -12,7 +14,7 @@ from dask.base import tokenize
 from sklearn.utils.validation import validate_data
 
 from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, asked_of, columns_alone, remember, stored_entries
-from spae_dask.errors import InvalidInput, NonFiniteInput
+from spae_dask.errors import InvalidInput, NonFiniteInput, SpaeWarning, warn
 from spae_dask.estimators.covariates import columns_beside, without_covariates
 from spae_dask.estimators.preparing import prepared, prepared_lazily, recipe_of_fit, with_top
 from spae_dask.maths.encoders.codes import RowEncoder, decode_codes
@@ -22,8 +24,9 @@ from spae_dask.passes.checkpoint import digest_of
 from spae_dask.passes.serial import SerialRunner
 from spae_dask.passes.sweep import read_again
 from spae_dask.storage.chosen import CHOSEN, under_columns
-from spae_dask.storage.masks import ALL, UsualMask
-from spae_dask.storage.open import dask_kind, dask_rows, open_matrix
+from spae_dask.storage.masks import ALL, Usual
+from spae_dask.storage.open import dask_kind, dask_rows, open_as
+from spae_dask.storage.open_stored import InGrid
 from spae_dask.storage.sources.recipe_blocks import RecipeBlocks
 from spae_dask.storage.sources.submatrix import chosen_columns
 from spae_dask.storage.tables.columns import choose_columns
@@ -32,6 +35,8 @@ from spae_dask.strategies.parameters import OF_ROWS
 
 if TYPE_CHECKING:
     import dask.array as da
+
+    from spae_dask.storage.grids.xarray_blocks import GridCells
 
 BY_NAME = "those of the fit, by name"
 """Told in place of a mask where data lack that of the fit."""
@@ -71,24 +76,70 @@ def open_like(estimator: Any, x: Any, *, mask: str | None = None, beside: Sequen
     x, how["columns"] = without_covariates(x, beside_of(estimator, beside), how.get("columns"))
     asked, expected = getattr(estimator, "_asked", {}), list(getattr(estimator, "feature_names_in_", ()))
     fitted = asked.get("mask", ALL)
+    in_grid = _in_grid(estimator, x, mask, how)
     if fitted == CHOSEN and not expected and how.get("columns") is None and mask is None:
-        whole = open_matrix(x, mask=ALL, **how)
+        whole = open_as(x, in_grid, mask=ALL, **how)
         return under_columns(whole, asked["columns"]) if whole.shape[1] == asked["n_columns"] else whole
     asks = mask is not None or how.get("columns") is not None
-    usual = fitted if fitted == ALL else UsualMask(fitted)
-    source = open_matrix(x, mask=mask if asks else usual, **how)
+    usual = fitted if fitted == ALL else Usual(fitted)
+    source = open_as(x, in_grid, mask=mask if asks else usual, **how)
+    if in_grid.like is not None:
+        if getattr(source, "layout", None) is not None:
+            return source
+        if in_grid.like.cells.factor is not None:
+            warn(
+                f"the encoder was fitted on weighted cells of a grid, and {source.describe()} is no grid. Its columns "
+                "are taken as they are: give data that are weighted already.",
+                SpaeWarning,
+            )
     if "top" in asked and not expected:
         return with_top(source, np.array(asked["top"])) if source.shape[1] == asked["n_before"] else source
     if "top" not in asked and (asks or fitted == ALL or not expected):
         return source
     if _names(source) == expected:
         return source
-    whole = source if set(expected) <= set(_names(source)) else open_matrix(x, mask=ALL, **how)
+    whole = source if set(expected) <= set(_names(source)) else open_as(x, in_grid, mask=ALL, **how)
     if not set(expected) <= set(_names(whole)):
         return source
     places = choose_columns(_names(whole), expected, whole.describe())
     asked = asked_of(whole) | {"mask": BY_NAME, "n_columns": whole.shape[1]}
     return remember(chosen_columns(whole, np.array(places)), **asked)
+
+
+def fitted_grid(estimator: Any) -> "GridCells | None":
+    """The cells that are columns of an encoder, of its fit or as they are stored with it; None if it has no grid.
+
+    Of a stored grid that is None too if xarray is not installed.
+    """
+    grid = getattr(estimator, "_grid", None)
+    if not isinstance(grid, str):
+        return grid
+    if find_spec("xarray") is None:
+        return None
+    from spae_dask.storage.grids.grid_artifact import read_grid
+
+    return read_grid(grid).before_encoder
+
+
+def _in_grid(estimator: Any, x: Any, mask: str | None, how: dict[str, Any]) -> InGrid:
+    """The cells of the fit, if it was of a grid and data at a path may be one; takes what is about grids from ``how``.
+
+    Raises
+    ------
+    InvalidInput
+        If the mask or the weights are not those of the fit.
+    """
+    sample_dim, weights = how.pop("sample_dim", None), how.pop("weights", None)
+    grid = fitted_grid(estimator) if isinstance(x, str | os.PathLike) else None
+    if grid is None:
+        return InGrid(sample_dim, weights)
+    asked = getattr(estimator, "_asked", {})
+    for name, given in (("mask", mask), ("weights", weights)):
+        if given not in (None, asked.get(name)):
+            raise InvalidInput(
+                f"{name}={given!r} is not that of the fit. The encoder knows its cells and their weights. Leave it out."
+            )
+    return InGrid(like=grid)
 
 
 def beside_of(estimator: Any, others: Sequence[str] = ()) -> list[str]:

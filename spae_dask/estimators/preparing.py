@@ -50,8 +50,14 @@ def with_rules(params: FitParameters, source: RowBlocks) -> FitParameters:
     Raises
     ------
     InvalidInput
-        If a feature is not there, or no choice can keep to the rules.
+        If a feature is not there, or no choice can keep to the rules. If weighted cells of a grid are to be scaled.
     """
+    weights = asked_of(source).get("weights")
+    if weights is not None and params.scale is not False:
+        raise InvalidInput(
+            f"weights={weights!r} and scale cannot be combined here: scaled columns lose their weights. Leave out one "
+            "of them. Or fit GridEncoder(scale=True, weights=...) in Python, which scales before it weights."
+        )
     return params.resolved(getattr(source, "feature_names", None), source.shape[1])
 
 

@@ -91,7 +91,7 @@ def write_report(
 
     if curve is None:
         curve, origin = encoder.curve(), WITH_THE_ENCODER
-    maps = grid_maps(encoder, name) if encoder.__dict__.get("_has_grid", False) else None
+    maps = grid_maps(encoder, name) if isinstance(getattr(encoder, "_grid", None), str) else None
     page = render(encoder_page(results_of(encoder), name=name, curve=curve, origin=origin, added=added, maps=maps))
     with publish(output, overwrite=overwrite) as work:
         work.write_text(page, encoding="utf-8", errors="backslashreplace")  # names of files need not be UTF-8

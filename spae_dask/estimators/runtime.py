@@ -178,7 +178,7 @@ def store_names(estimator: Any, X: Any, source: RowBlocks) -> None:
 
     The choices made among the data are stored too, so that the same part is read again.
     """
-    estimator._asked = asked_of(source)
+    estimator._asked, estimator._grid = asked_of(source), getattr(source, "grid_cells", None)
     columns = getattr(source, "feature_names", None)
     if columns is None:
         columns = getattr(X, "columns", None)

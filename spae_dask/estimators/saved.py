@@ -8,7 +8,7 @@ import io
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.blocks import ASKED
 from spae_dask.errors import InvalidInput, NotFound, StorageError
+from spae_dask.estimators.applying import fitted_grid
 from spae_dask.estimators.covariates import Removed
 from spae_dask.estimators.folds import frequencies_of
 from spae_dask.estimators.record import parameters_of, provenance_of
@@ -29,6 +30,7 @@ from spae_dask.passes.accumulators.base import has_exact_sums
 from spae_dask.passes.online import OnlinePass
 from spae_dask.passes.state_file import UnusableState, read_state, state_bytes
 from spae_dask.passes.sweep import Swept
+from spae_dask.recipes import recipe_of
 from spae_dask.storage.artifacts.artifact import EncoderArtifact, damaged, digest_of
 from spae_dask.storage.artifacts.artifact_reading import is_encoder, read_encoder, read_state_bytes
 from spae_dask.storage.artifacts.artifact_writing import write_encoder
@@ -104,7 +106,26 @@ def save_encoder(
         held_out=held_out,
         **_record_of(getattr(encoder, "covariates_", None)),
     )
-    write_encoder(path, artifact, overwrite=overwrite, attach=attach)
+    write_encoder(path, artifact, overwrite=overwrite, attach=attach or _grid_of(encoder))
+
+
+def _grid_of(encoder: SparseEncoder) -> Callable[[Any], None] | None:
+    """Function that stores the grid of the data, if they are one, for maps and for ``GridEncoder.load``."""
+    grid = fitted_grid(encoder)
+    if grid is None:
+        return None
+    from spae_dask.storage.grids.grid_artifact import GridRecord, write_grid
+    from spae_dask.storage.grids.weights import COSLAT
+
+    parameters, weights = parameters_of(encoder), getattr(encoder, "_asked", {}).get("weights")
+    cells = replace(grid.cells, missing_value=encoder.missing_value, recipe=recipe_of(parameters["recipe"]))
+    given = None
+    if weights not in (None, COSLAT) and grid.cells.factor is not None:
+        on_grid = grid.layout.on_grid(grid.cells.factor, cells.numbers, 0.0)
+        given = grid.layout.labelled(on_grid, (), None, {})
+    parameters["weights"] = weights if given is None else "given"
+    record = GridRecord(grid.layout, cells, parameters, given, by_encoder=True)
+    return lambda group: write_grid(group, record)
 
 
 def _record_of(removed: Removed | None) -> dict[str, Any]:
@@ -166,7 +187,7 @@ def load_encoder(path: str | Path) -> SparseEncoder:
             f"the encoder at {path} lacks a part of its record ({error}). Fit again, or restore a complete copy."
         ) from error
     encoder.provenance_ = dict(artifact.provenance)
-    encoder._has_grid = artifact.has_grid
+    encoder._grid = os.fsdecode(path) if artifact.has_grid else None
     encoder._kept = None if artifact.state_record is None else KeptState.of(artifact.state_record, os.fsdecode(path))
     encoder._asked = {name: artifact.provenance[name] for name in ASKED if name in artifact.provenance}
     if "selected_rows" in artifact.provenance:

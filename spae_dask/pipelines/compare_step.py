@@ -80,14 +80,7 @@ def _subject(step: Compare, matrix: Matrix, source: str, work: Work) -> Subject:
     if step.x_is != "data":
         values, names = load_covariance(source, array=matrix.array, decode=not matrix.raw, memory=where.memory)
         return matrix_subject(matrix.name, values, x_is=step.x_is, features=names)
-    blocks = open_matrix(
-        source,
-        array=matrix.array,
-        columns=matrix.columns,
-        mask=matrix.mask,
-        rows=matrix.where,
-        decode=not matrix.raw,
-    )
+    blocks = open_matrix(source, **matrix.which)
     params = FitParameters(step.n_components, max(step.sizes_of(matrix)), method="batch", selection=step.selection)
     with where.ready(blocks):
         summary = fit(blocks, params, where.memory, work.machinery.progress).summary

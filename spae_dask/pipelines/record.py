@@ -99,7 +99,7 @@ def _fingerprint(file: str, given: Input) -> str:
             )
         if given.wants == "encoder":
             return encoder_fingerprint(file)
-        source = open_matrix(file, mask=given.mask, decode=not given.raw)
+        source = open_matrix(file, **given.which)
         return f"{fingerprint(source)} {check_chunks(source).snapshot.digest}"
     try:
         return " ".join(path_fingerprint(each) for each in (file, *companions(file)))

@@ -1,7 +1,7 @@
 """The steps of a pipeline as their tables are written: one model a kind, with the names and defaults of the library."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
@@ -27,17 +27,14 @@ class Input:
         Value as written: a path, a URL, or ``@`` and the name of an earlier step.
     wants : {"matrix", "encoder", "path"}
         Kind of input that the step needs.
-    raw : bool
-        True to read the stored numbers of a matrix, without regard to its attributes.
-    mask : str or None
-        Column of ``var`` that chooses columns of a matrix, as for ``open_matrix``.
+    which : mapping
+        Part of a matrix that is read, as ``open_matrix`` takes it.
     """
 
     key: KeyPath
     value: str
     wants: Makes
-    raw: bool = False
-    mask: str | None = None
+    which: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Step(BaseModel):
@@ -87,22 +84,35 @@ def arguments_of(step: Step) -> dict[str, Any]:
     return {each.argument: getattr(step, name) for name, each in PARAMETERS.items() if name in type(step).model_fields}
 
 
-class OnData(Step):
-    """A step that reads a matrix."""
+class Part(BaseModel):
+    """Fields that choose a part of a matrix, and of a grid what makes its rows and columns."""
 
-    data: values.Text
     array: values.Text | None = None
     columns: values.Names | None = None
     mask: values.Text | None = None
     where: values.Text | None = None
+    sample_dim: values.Text | None = None
+    weights: values.Text | None = None
     raw: bool = False
+
+    @property
+    def which(self) -> dict[str, Any]:
+        """The same as ``open_matrix`` takes it."""
+        found = {name: getattr(self, name) for name in ("array", "columns", "mask", "sample_dim", "weights")}
+        return {**found, "rows": self.where, "decode": not self.raw}
+
+
+class OnData(Step, Part):
+    """A step that reads a matrix."""
+
+    data: values.Text
 
     @property
     def inputs(self) -> tuple[Input, ...]:
         """The data, and files of divisors of the columns and of weights of the rows."""
         given = {name: getattr(self, name, None) for name in ("scale", "row_weights")}
         files = (Input((name,), str(value), "path") for name, value in given.items() if is_scale_file(value))
-        return (Input(("data",), self.data, "matrix", self.raw, self.mask), *files)
+        return (Input(("data",), self.data, "matrix", self.which), *files)
 
 
 class Ingest(Step):
@@ -126,7 +136,9 @@ class Ingest(Step):
     @property
     def inputs(self) -> tuple[Input, ...]:
         """The source."""
-        return (Input(("source",), self.source, "matrix", self.raw, self.mask or ALL),)
+        which: dict[str, Any] = {"columns": self.columns, "mask": self.mask or ALL, "sample_dim": self.sample_dim}
+        which |= {"array": self.array or self.variable, "decode": not self.raw}
+        return (Input(("source",), self.source, "matrix", which),)
 
 
 class Check(having(OnData, "missing_value", "recipe")):  # type: ignore[misc]
@@ -234,7 +246,7 @@ class Path(having(Resumable, *OF_PATHS)):  # type: ignore[misc]
         return (self.suffix, *(f".{each}" for each in self.figure))
 
 
-class Report(Step):
+class Report(Step, Part):
     """``spae report``: a page about an encoder, with the losses of a path, or drawn from data, if those are named."""
 
     suffix: ClassVar[str] = ".html"
@@ -242,20 +254,15 @@ class Report(Step):
     encoder: values.Text
     path: values.Text | None = None
     data: values.Text | None = None
-    array: values.Text | None = None
-    columns: values.Names | None = None
-    mask: values.Text | None = None
-    where: values.Text | None = None
-    raw: bool = False
 
     @model_validator(mode="after")
     def _one_curve(self) -> "Report":
         if self.path is not None and self.data is not None:
             raise ValueError("give only one of 'path', a file of losses, and 'data', from which losses are computed.")
-        if self.data is None and (self.raw or [self.array, self.columns, self.mask, self.where].count(None) < 4):
+        if self.data is None and self.which != Part().which:
             raise ValueError(
-                "'array', 'columns', 'mask', 'where' and 'raw' choose a part of 'data', which is not given. "
-                "Give 'data', or leave them out."
+                f"{', '.join(map(repr, Part.model_fields))} choose a part of 'data', which is not given. Give 'data', "
+                "or leave them out."
             )
         return self
 
@@ -263,22 +270,17 @@ class Report(Step):
     def inputs(self) -> tuple[Input, ...]:
         """The encoder, and the table of a path, or the data."""
         path = () if self.path is None else (Input(("path",), self.path, "path"),)
-        data = () if self.data is None else (Input(("data",), self.data, "matrix", self.raw, self.mask),)
+        data = () if self.data is None else (Input(("data",), self.data, "matrix", self.which),)
         return (Input(("encoder",), self.encoder, "encoder"), *path, *data)
 
 
-class Matrix(BaseModel):
+class Matrix(Part):
     """One of the matrices of a comparison."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     name: values.Text
     source: values.Text
-    array: values.Text | None = None
-    columns: values.Names | None = None
-    mask: values.Text | None = None
-    where: values.Text | None = None
-    raw: bool = False
     n_nonzero: values.Counts | None = None
     """In place of the step's."""
 
@@ -313,11 +315,12 @@ class Compare(having(Step, "selection", "seed")):  # type: ignore[misc]
         names = [each.name for each in self.matrix]
         if len(set(names)) < len(names):
             raise ValueError("two of its matrices have the same name. Give each its own name.")
-        parts = [each for each in self.matrix if (each.columns, each.mask, each.where) != (None, None, None)]
+        of_rows = ("columns", "mask", "where", "sample_dim", "weights")
+        parts = [each for each in self.matrix if any(getattr(each, name) is not None for name in of_rows)]
         if parts and self.x_is != "data":
             raise ValueError(
-                f"'columns', 'mask' and 'where' of {parts[0].name} choose a part of data, and 'x_is' is {self.x_is!r}. "
-                "Leave them out, or give x_is = 'data'."
+                f"{', '.join(map(repr, of_rows))} of {parts[0].name} choose a part of data, and 'x_is' is "
+                f"{self.x_is!r}. Leave them out, or give x_is = 'data'."
             )
         if self.encoders is not None:
             if self.encoders.matrix not in names:
@@ -337,8 +340,7 @@ class Compare(having(Step, "selection", "seed")):  # type: ignore[misc]
     def inputs(self) -> tuple[Input, ...]:
         """The matrices."""
         return tuple(
-            Input(("matrix", i, "source"), each.source, "matrix", each.raw, each.mask)
-            for i, each in enumerate(self.matrix)
+            Input(("matrix", i, "source"), each.source, "matrix", each.which) for i, each in enumerate(self.matrix)
         )
 
     @property

@@ -56,12 +56,11 @@ from spae_dask.toml.lines import KeyPath
 
 def opened(step: OnData | Report, data: str, encoder: SparseEncoder | None = None, say: Say | None = None) -> RowBlocks:
     """Open the matrix that a step reads, under its own mask or that of an encoder. ``say`` gets a note about it."""
-    which: dict[str, Any] = {"array": step.array, "columns": step.columns, "mask": step.mask, "rows": step.where}
-    which["decode"] = not step.raw
     beside = columns_beside(*(getattr(step, name, None) for name in (*OF_ROWS, "by")))
-    source = (
-        open_without(data, beside, **which) if encoder is None else open_like(encoder, data, beside=beside, **which)
-    )
+    if encoder is None:
+        source = open_without(data, beside, **step.which)
+    else:
+        source = open_like(encoder, data, beside=beside, **step.which)
     for told in (rows_note(source), mask_note(source)):
         if say is not None and told is not None:
             say(told)
@@ -83,7 +82,7 @@ def ingest(step: Ingest, work: Work) -> Result:
         dtype=step.dtype,
         header=step.header,
         variable=step.variable,
-        sample_dim=None if step.sample_dim is None else tuple(step.sample_dim.split(",")),
+        sample_dim=step.sample_dim,
         decode=not step.raw,
         overwrite=True,
         budget=BUDGET if limit is None else refuse_tiny(limit),

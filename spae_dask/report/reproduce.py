@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spae_dask.plain_files import in_shell
+from spae_dask.storage.masks import WITH_DATA
 from spae_dask.strategies.parameters import KEEP, PARAMETERS, SIZES, Parameter, option_words
 
-OPTION_OF = {"rows": "--where"}
+OPTION_OF = {"rows": "--where", "sample_dim": "--sample-dim"}
 """Options that are not called as the arguments of ``open_matrix``."""
 
 BY_VALUES = {"covariates": "z", "row_weights": "w", "fold_groups": "groups", "top_features_batch": "batches"}
@@ -123,8 +124,9 @@ def _path(provenance: Mapping[str, Any]) -> str | None:
 
 def _chosen(provenance: Mapping[str, Any]) -> dict[str, Any]:
     """Selection of array, columns and mask, by the names of the command line and of ``open_matrix``."""
-    names = ("array", "columns", "rows") if provenance.get("columns") is not None else ("array", "mask", "rows")
-    return {name: provenance[name] for name in names if provenance.get(name) is not None}
+    by = "mask" if provenance.get("columns") is None else "columns"
+    names = ("array", by, "rows", "sample_dim", "weights")
+    return {name: provenance[name] for name in names if provenance.get(name) not in (None, WITH_DATA)}
 
 
 def _wanted(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> list[tuple[Parameter, Any]]:

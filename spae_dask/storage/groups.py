@@ -12,7 +12,6 @@ import zarr
 
 from spae_dask.blocks import RowBlocks, remember
 from spae_dask.errors import InvalidInput, NotFound
-from spae_dask.plain_files import in_shell
 from spae_dask.storage.artifacts.artifact import FORMAT as ENCODER
 from spae_dask.storage.bounded import bounded
 from spae_dask.storage.checks import refuse_code
@@ -100,9 +99,8 @@ def choose_member(group: Any, array: str | None, name: str, mask: str | None = N
         raise InvalidInput(f"{name} is an encoder, not data. Give the data, or name an array of it with array=NAME.")
     if grids := named_grids(arrays):
         raise InvalidInput(
-            f"{name} holds grids, not a matrix: {_listed(grids)}. Fit one with "
-            f"GridEncoder in Python, or make a matrix of it once: `spae ingest {in_shell(name)} DATA.zarr --variable "
-            f"{next(iter(grids))}`. Or name a two-dimensional array of it: array=NAME (--array NAME)."
+            f"{name} holds grids, not a matrix: {_listed(grids)}. Give its path, which is opened as a dataset, or open "
+            "it with xarray and fit a GridEncoder. Or name a two-dimensional array of it: array=NAME (--array NAME)."
         )
     matrices = [node for node in arrays.values() if len(node.shape) == 2]
     if len(matrices) == 1:
@@ -136,13 +134,21 @@ def named_grids(arrays: Mapping[str, Any]) -> dict[str, Any]:
     In a dataset all arrays name their dimensions, and one of two dimensions is bounds, coordinates or areas of cells
     more often than data.
     """
-    if not all(_names_dimensions(node) for node in arrays.values() if len(node.shape) > 1):
+    if not all(_names_dimensions(node) for node in arrays.values() if len(node.shape) > 0):
         return {}
     return {key: node for key, node in arrays.items() if len(node.shape) > 2}
 
 
+def means_grid(group: Any, array: str | None) -> bool:
+    """Return True if a group is a dataset, as xarray and netCDF write it, and a grid of it is meant."""
+    if _is_anndata(group) or _is_sparse(group) or is_vcf(group) or group.attrs.get("format") == ENCODER:
+        return False
+    grids = named_grids({key: child for key in group if is_array(child := group[key])})
+    return bool(grids) if array is None else array in grids
+
+
 def _names_dimensions(node: Any) -> bool:
-    in_attributes = any(each in node.attrs for each in ("_ARRAY_DIMENSIONS", "DIMENSION_LIST"))
+    in_attributes = any(each in node.attrs for each in ("_ARRAY_DIMENSIONS", "DIMENSION_LIST", "CLASS"))
     return in_attributes or bool(getattr(getattr(node, "metadata", None), "dimension_names", None))
 
 

@@ -14,8 +14,8 @@ from spae_dask.blocks import RowBlocks, uniform_bounds
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.plain_files import beside
 from spae_dask.storage.cell_ranger import presented, warn_of_feature_types
-from spae_dask.storage.groups import Member, choose_member, is_array, open_sparse_group
-from spae_dask.storage.masks import UsualMask, refuse_mask
+from spae_dask.storage.groups import Member, choose_member, is_array, means_grid, open_sparse_group
+from spae_dask.storage.masks import Usual, refuse_mask
 from spae_dask.storage.readable import check_blocks, check_two_dimensional, within_hdf5
 from spae_dask.storage.sources.h5_arrays import H5Array, array_in_file
 from spae_dask.storage.sources.runs import read_run
@@ -90,9 +90,17 @@ def open_h5(path: str, array: str | None, mask: str | None = None) -> RowBlocks:
         If the file is damaged, or may not be read.
     """
     with opened(path) as node:
-        if array is None and (mask is None or isinstance(mask, UsualMask)):
+        if array is None and (mask is None or isinstance(mask, Usual)):
             warn_of_feature_types(node, path)
         return blocks_of(_chosen(node, array, path, mask))
+
+
+def is_grid(path: str, array: str | None) -> bool:
+    """Return True if a whole file is a dataset of grids, as netCDF 4 writes it, and a grid of it is meant."""
+    if (within_hdf5(path) or ("", ""))[1] != "" or not Path(path).is_file():
+        return False
+    with opened(path) as node:
+        return not is_array(node) and means_grid(node, array)
 
 
 def open_h5_object(

@@ -13,16 +13,18 @@ from spae_dask.storage.conditions import INDEX, is_condition, names_in, where
 from spae_dask.storage.sources.submatrix import chosen_columns
 
 
-class UsualMask(str):
-    """A mask that is used where it is there, and passed over where it is not."""
+class Usual(str):
+    """A choice, such as a mask, that is used where it is there, and passed over where it is not."""
 
 
-DEFAULT = UsualMask("var/highly_variable")
+DEFAULT = Usual("var/highly_variable")
 """The mask if none is asked for, as in scanpy."""
 
 ALL = "none"
 """Word for all columns."""
 
+WITH_DATA = "cells with data"
+"""Told in place of a mask of a grid where none was named, and cells without data, or of weight 0, were left out."""
 
 LOGGED = "logged"
 """Name under which a source remembers what says that it holds logarithms, see ``blocks.remember``."""
@@ -87,13 +89,13 @@ def find_mask(
     """
     path = DEFAULT if mask is None else mask
     if is_condition(path):
-        if isinstance(path, UsualMask) and not names_in(path) <= {*names, INDEX}:
+        if isinstance(path, Usual) and not names_in(path) <= {*names, INDEX}:
             return None
         chosen = where(path, names, read, n_columns, var, called)
         return Mask(str(path), checked_mask(chosen, n_columns, f"the choice {path!r} of {called}", advice))
     name = path.removeprefix(f"{var}/")
     lacking = name == path or name not in names
-    if path == ALL or (lacking and isinstance(path, UsualMask)):
+    if path == ALL or (lacking and isinstance(path, Usual)):
         return None
     if lacking:
         has = ", ".join(f"{var}/{each}" for each in sorted(names) if not each.startswith("_")) or "none"
@@ -141,7 +143,7 @@ def refuse_mask(mask: str | None, called: str) -> None:
     InvalidInput
         If one is given.
     """
-    if mask is not None and mask != ALL and not isinstance(mask, UsualMask):
+    if mask is not None and mask != ALL and not isinstance(mask, Usual):
         raise InvalidInput(
             f"mask={mask!r} names a column of var of AnnData, but {called} has none. Leave it out. Choose "
             "columns of tables by name: --columns 'a,b,expr_*' (columns=['a', 'b', 'expr_*'])."

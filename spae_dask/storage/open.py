@@ -18,11 +18,12 @@ from spae_dask.machine import memory_nbytes
 from spae_dask.plain_files import refuse_pipes
 from spae_dask.storage.chosen import Numbers, under_columns, under_rows
 from spae_dask.storage.held_files import is_held, read_whole
-from spae_dask.storage.masks import ALL, UsualMask, refuse_mask
-from spae_dask.storage.open_stored import open_address, open_path, open_table_file, open_zarr_object
+from spae_dask.storage.masks import ALL, Usual, refuse_mask
+from spae_dask.storage.open_stored import InGrid, open_address, open_path, open_table_file, open_zarr_object
 from spae_dask.storage.readable import READABLE, check_real, check_two_dimensional
 from spae_dask.storage.remote.address import is_remote, parse_address, refuse_secrets, without_secrets
 from spae_dask.storage.remote.icechunk_address import is_icechunk, parse_icechunk, pinned
+from spae_dask.storage.sources.submatrix import Submatrix
 from spae_dask.storage.tables.columns import choose_columns
 from spae_dask.storage.tables.frames import is_frame, matrix_of
 from spae_dask.storage.tables.table_files import is_table
@@ -39,13 +40,16 @@ def open_matrix(
     columns: Sequence[str] | Numbers | None = None,
     mask: str | None = None,
     rows: str | Numbers | None = None,
+    sample_dim: str | Sequence[str] | None = None,
+    weights: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     decode: bool = True,
     memory_limit: int | None = None,
 ) -> RowBlocks:
     """Open a matrix for reading in row blocks. Only metadata are read.
 
-    Of CSR matrices on disk, row pointers are read as well. Text tables and netCDF files are read whole.
+    Of CSR matrices on disk, row pointers are read as well. Text tables are read whole. Of grids that may hold NaN the
+    first row block is read, or up to 256 MiB, to leave out cells that are NaN throughout.
 
     Parameters
     ----------
@@ -58,7 +62,9 @@ def open_matrix(
         - path of a zipped Zarr store (``.zip``), or of a JSON file of kerchunk references (``.json``)
         - path of an ``.h5ad`` file, or of another HDF5 file (``.h5``, ``.hdf5``), such as of Cell Ranger
         - path of genotypes: a ``.bed`` or ``.pgen`` file with those beside it
-        - path of a text table (``.csv``, ``.tsv``, also ``.gz``) or of a netCDF file, which are held in memory
+        - path of a netCDF file, or path or URL of a Zarr dataset with named dimensions: a variable of it, samples along
+          one dimension and a column for each cell of the others
+        - path of a text table (``.csv``, ``.tsv``, also ``.gz``), which is held in memory
         - AnnData object (its ``X``), in memory, backed, lazy or a view
         - ``zarr.Array``, ``zarr.Group``, ``h5py.Dataset`` or ``h5py.Group``
         - numpy array or memory map, scipy.sparse matrix, DataFrame of pandas or polars, or ``pyarrow.Table``
@@ -67,7 +73,7 @@ def open_matrix(
         - anything else that ``numpy.asarray`` turns into a 2-d array
     array : str, optional
         Member to read, if ``x`` is a group of Zarr or HDF5, or of AnnData: such as ``layers/counts`` or ``raw/X``.
-        ``dosages`` of a ``.pgen`` file, in place of hard calls.
+        Of a netCDF file or a dataset: the variable. ``dosages`` of a ``.pgen`` file, in place of hard calls.
     columns : sequence of str or int, or ndarray of bool, optional
         Columns to read, in that order. Of tables, and of AnnData by the names of its variables: names, patterns such as
         ``expr_*``, and ``!name`` or ``!pattern`` for all but those. Of tables also ``@numeric``, for all columns of
@@ -76,11 +82,17 @@ def open_matrix(
         Boolean column of AnnData's ``var`` that chooses the columns, or a condition on columns of ``var``, such as
         ``"n_cells > 10 and not mt"``. ``var/highly_variable`` is the default if it
         exists, as in scanpy; ``none`` uses all columns. For ``raw/X`` it is a column of ``raw/var``, and all columns
-        are the default.
+        are the default. Of grids: a variable that is true, or 1, in the cells to use. The default leaves out cells that
+        are NaN throughout.
     rows : str, sequence of int or ndarray of bool, optional
         Rows to read: a condition on columns of AnnData's ``obs``, such as ``"n_counts > 500 and batch in ['a', 'b']"``,
         ascending numbers of rows, or a boolean for each row. A condition compares columns, or ``index``, the names of
         the rows, with literals. No code is run.
+    sample_dim : str or sequence of str, optional
+        Dimension of a grid that makes the rows, or several, also with commas between. By default the one of time.
+    weights : str, optional
+        Multiply the cells of a grid: ``coslat``, by the square root of the cosine of their latitude, or by a variable
+        over the grid. Cells of weight 0 are left out. Recipes and missing values come before weights.
     storage_options : mapping, optional
         Access to a URL of s3, gs, http or https. ``anon`` (bool) asks for unsigned requests, for public buckets. For s3
         there are ``endpoint_url``, ``region`` and ``profile`` (str) as well. Missing options come from the environment
@@ -91,8 +103,7 @@ def open_matrix(
         ``scale_factor`` and added to ``add_offset``. In Zarr format 2 the fill value of arrays that xarray wrote means
         missing. False to read stored numbers.
     memory_limit : int, optional
-        Memory limit of a process, in bytes; by default this machine's memory. It decides if a text or netCDF file can
-        be held.
+        Memory limit of a process, in bytes; by default this machine's memory. It decides if a text table can be held.
 
     Returns
     -------
@@ -104,7 +115,7 @@ def open_matrix(
     NotFound
         If the path or URL does not exist.
     MemoryBudgetExceeded
-        If a text or netCDF file is too large for the memory.
+        If a text table is too large for the memory.
     InvalidInput
         If the matrix is not two-dimensional, is empty, does not hold real numbers, or is stored by columns on disk. If
         it lacks one of the columns; columns of a table that are no numbers are named. If a URL or an option is not
@@ -112,6 +123,23 @@ def open_matrix(
     StorageError
         If a file or a store cannot be opened, or a server does not answer or refuses.
     """
+    how = InGrid(sample_dim, weights)
+    return open_as(x, how, array, columns, mask, rows, storage_options, decode=decode, memory_limit=memory_limit)
+
+
+def open_as(
+    x: Any,
+    how: InGrid,
+    array: str | None = None,
+    columns: Sequence[str] | Numbers | None = None,
+    mask: str | None = None,
+    rows: str | Numbers | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    decode: bool = True,
+    memory_limit: int | None = None,
+) -> RowBlocks:
+    """Open a matrix as `open_matrix` does; ``how`` says what makes rows and columns of a grid."""
     if isinstance(x, os.PathLike):
         x = os.fsdecode(x)
     if storage_options is not None and not (isinstance(x, str) and is_remote(x)):
@@ -120,9 +148,10 @@ def open_matrix(
         x = str(pinned(parse_icechunk(x)))  # what is recorded, and opened below, is the snapshot
     if isinstance(x, str) and not is_remote(x) and is_held(x):
         refuse_mask(mask, x)
-        blocks: RowBlocks = _held(x.removeprefix("file://"), array, columns, memory_limit, decode=decode)
+        how.refuse(x)
+        blocks: RowBlocks = _held(x.removeprefix("file://"), array, columns, memory_limit)
     else:
-        blocks = _dispatch(x, array, columns, mask, storage_options, decode)
+        blocks = _dispatch(x, array, columns, mask, how, storage_options, decode)
     n, d = blocks.shape
     check_real(blocks.dtype, blocks.describe())
     if n == 0 or d == 0:
@@ -130,11 +159,16 @@ def open_matrix(
             f"{blocks.describe()} is empty: found array with {'0 sample(s)' if n == 0 else '0 feature(s)'} "
             f"(shape=({n}, {d})) while a minimum of 1 is required. Give data with entries."
         )
+    if how.weights is not None and blocks is not x and (rows is not None or isinstance(blocks, Submatrix)):
+        raise InvalidInput(
+            f"weights={how.weights!r} cannot be combined with a choice of rows, or of columns in another order than "
+            "the cells. Choose cells with a mask, or select both with xarray, and fit a GridEncoder."
+        )
     if rows is not None:
         blocks = under_rows(blocks, rows, x, storage_options)
     if blocks is not x:  # otherwise it was opened before, with its chosen columns
         path = _full_path(x) if isinstance(x, str) else None
-        told = None if isinstance(mask, UsualMask) else mask
+        told = None if isinstance(mask, Usual) else mask
         listed = None if columns is None or "columns" in asked_of(blocks) else list(columns)
         remember(blocks, path=path, array=array, columns=listed, mask=told)
     return blocks
@@ -148,12 +182,12 @@ def _full_path(path: str) -> str:
     )
 
 
-def _held(path: str, array: str | None, columns: Any, memory_limit: int | None, *, decode: bool) -> ArrayBlocks:
-    """The rows of a text or netCDF file, all of them read."""
+def _held(path: str, array: str | None, columns: Any, memory_limit: int | None) -> ArrayBlocks:
+    """The rows of a text table, all of them read."""
     refuse_secrets(path)
     refuse_pipes(path)
     memory = memory_nbytes() if memory_limit is None else memory_limit
-    values, names = read_whole(path, array, columns, memory, decode=decode)
+    values, names = read_whole(path, array, columns, memory)
     return replace(_in_memory(values), name=str(Path(path).resolve()), feature_names=names)
 
 
@@ -171,6 +205,7 @@ def _dispatch(
     array: str | None,
     columns: Any,
     mask: str | None,
+    how: InGrid,
     storage_options: Mapping[str, Any] | None,
     decode: bool,
 ) -> RowBlocks:
@@ -178,8 +213,11 @@ def _dispatch(
         refuse_secrets(x)
         refuse_pipes(x.removeprefix("file://"))
     if isinstance(x, str) and is_table(x.removeprefix("file://")):
+        how.refuse(x)
         refuse_mask(mask, x)
         return open_table_file(x.removeprefix("file://"), array, columns)
+    if not isinstance(x, str | RowBlocks):
+        how.refuse(f"a {type(x).__name__}")
     if is_frame(x):
         refuse_mask(mask, f"a {type(x).__name__}")
         if array is not None:
@@ -198,13 +236,13 @@ def _dispatch(
         )
         return _open_dask(x[[x.columns[place] for place in places]])
     if columns is not None:
-        if mask is not None and mask != ALL and not isinstance(mask, UsualMask):
+        if mask is not None and mask != ALL and not isinstance(mask, Usual):
             raise InvalidInput(f"columns={list(columns)} and mask={mask!r} both choose columns. Give one of them.")
-        return under_columns(_dispatch(x, array, None, ALL, storage_options, decode), columns)
+        return under_columns(_dispatch(x, array, None, ALL, how, storage_options, decode), columns)
     if isinstance(x, str) and is_remote(x):
-        return open_address(parse_address(x, storage_options), array, mask, decode=decode)
+        return open_address(parse_address(x, storage_options), array, mask, how, decode=decode)
     if isinstance(x, str):
-        return open_path(x, array, mask, decode=decode)
+        return open_path(x, array, mask, how, decode=decode)
     kind = type(x).__module__.partition(".")[0]
     if kind == "zarr":
         name = "the Zarr group" if hasattr(x, "arrays") else "the Zarr array"

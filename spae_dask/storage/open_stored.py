@@ -2,19 +2,20 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
-from spae_dask.plain_files import beside
+from spae_dask.plain_files import beside, refuse_pipes
 from spae_dask.storage.checks import refuse_code
 from spae_dask.storage.masks import refuse_mask
 from spae_dask.storage.readable import (
     COMPANIONS,
     HDF5,
+    NETCDF,
     STORED,
     check_blocks,
     check_objects,
@@ -26,6 +27,9 @@ from spae_dask.storage.readable import (
 from spae_dask.storage.remote.address import Address
 from spae_dask.storage.sources.store_at import store_at
 from spae_dask.storage.tables.csv_rows import SUFFIXES
+
+if TYPE_CHECKING:
+    from spae_dask.storage.grids.xarray_blocks import GridCells
 
 ON_DISK = (*SUFFIXES, ".nc", *HDF5, *COMPANIONS)
 """Ends of names of files that are read from a disk, but not from URLs."""
@@ -47,9 +51,67 @@ def open_table_file(path: str, array: str | None, columns: Sequence[str] | None)
     return open_table(path, columns)
 
 
-def open_path(path: str, array: str | None, mask: str | None = None, *, decode: bool = True) -> RowBlocks:
+@dataclass(frozen=True)
+class InGrid:
+    """Dimensions and weights that make rows and columns of a grid.
+
+    Attributes
+    ----------
+    sample_dim : str or sequence of str, optional
+        Dimension of the samples, or several.
+    weights : str, optional
+        ``coslat``, or a variable over the cells.
+    like : GridCells, optional
+        Cells of an encoder that will be applied, in place of all of these.
+    """
+
+    sample_dim: str | Sequence[str] | None = None
+    weights: str | None = None
+    like: "GridCells | None" = None
+
+    def refuse(self, called: str) -> None:
+        """Refuse both for data that are no grid.
+
+        Raises
+        ------
+        InvalidInput
+            If one is given.
+        """
+        if self.weights is not None or self.sample_dim is not None:
+            given = f"weights={self.weights!r}" if self.weights is not None else f"sample_dim={self.sample_dim!r}"
+            raise InvalidInput(
+                f"{given} is for grids, such as a netCDF file or a Zarr dataset with named dimensions, and {called} is "
+                "none. Leave it out, or give such a grid."
+            )
+
+
+NO_GRID = InGrid()
+
+
+def open_grid_at(
+    path: str, array: str | None, mask: str | None, how: InGrid, *, decode: bool, store: Any = None
+) -> RowBlocks:
+    """A variable of a netCDF file or a Zarr dataset, by rows of samples; ``store`` is the opened one at a URL."""
+    try:
+        from spae_dask.storage.grids.xarray_files import open_grid, open_like_grid
+    except ImportError as error:
+        raise InvalidInput(
+            f'{path} needs xarray, which is not installed. Run `pip install "spae-dask[xarray]"`.'
+        ) from error
+    if how.like is not None:
+        return open_like_grid(path, how.like, variable=array, decode=decode, store=store)
+    return open_grid(
+        path, variable=array, sample_dim=how.sample_dim, mask=mask, weights=how.weights, decode=decode, store=store
+    ).rows
+
+
+def open_path(
+    path: str, array: str | None, mask: str | None = None, how: InGrid = NO_GRID, *, decode: bool = True
+) -> RowBlocks:
     """A local path, or a URL that fsspec opens."""
     path = path.removeprefix("file://")  # by its plain path, without a URL layer
+    if path.endswith((".npy", *COMPANIONS)):
+        how.refuse(path)
     if path.endswith(".npy"):
         from spae_dask.storage.sources.npy_blocks import NpyBlocks
 
@@ -63,21 +125,29 @@ def open_path(path: str, array: str | None, mask: str | None = None, *, decode: 
         refuse_mask(mask, path)
         return open_genotypes(path, array, decode=decode)
     if within_hdf5(path) is not None:
-        return _open_h5(path, array, mask)
+        return _open_h5(path, array, mask, how, decode=decode)
+    if path.lower().endswith(NETCDF):
+        refuse_pipes(path)
+        return open_grid_at(str(Path(path).resolve()), array, mask, how, decode=decode)
     if not Path(path).is_dir():
         refuse_unread(path)
-    return _open_zarr_path(path, array, mask, decode=decode)
+    return _open_zarr_path(path, array, mask, how, decode=decode)
 
 
-def _open_h5(path: str, array: str | None, mask: str | None) -> RowBlocks:
+def _open_h5(path: str, array: str | None, mask: str | None, how: InGrid, *, decode: bool) -> RowBlocks:
     if find_spec("h5py") is None:
         raise InvalidInput(f'{path} needs h5py, which is not installed. Run `pip install "spae-dask[anndata]"`.')
-    from spae_dask.storage.h5_files import open_h5
+    from spae_dask.storage.h5_files import is_grid, open_h5
 
+    if is_grid(path, array):
+        return open_grid_at(str(Path(path).resolve()), array, mask, how, decode=decode)
+    how.refuse(path)
     return open_h5(path, array, mask)
 
 
-def open_address(address: Address, array: str | None, mask: str | None = None, *, decode: bool = True) -> RowBlocks:
+def open_address(
+    address: Address, array: str | None, mask: str | None = None, how: InGrid = NO_GRID, *, decode: bool = True
+) -> RowBlocks:
     """An address on an object store or a web server."""
     if address.key.endswith(".npy"):
         from spae_dask.storage.remote.byte_files import remote_file
@@ -98,10 +168,25 @@ def open_address(address: Address, array: str | None, mask: str | None = None, *
     store = open_remote(address)
     reach(store)
     node = _opened(store, address.url, lambda: absent(store, f"the URL of {STORED}"))
+    if _means_grid(node, array, address.url):
+        return open_grid_at(address.url, array, mask, how, decode=decode, store=store)
+    how.refuse(address.url)
     return open_zarr_object(node, array, address.url, mask, decode=decode)
 
 
-def _open_zarr_path(path: str, array: str | None, mask: str | None, *, decode: bool) -> RowBlocks:
+def _means_grid(node: Any, array: str | None, name: str) -> bool:
+    """Return True if a node is a group that is a dataset, and a grid of it is meant."""
+    import zarr
+
+    from spae_dask.storage.groups import means_grid
+
+    if not isinstance(node, zarr.Group):
+        return False
+    with _metadata_of_members(name):
+        return means_grid(node, array)
+
+
+def _open_zarr_path(path: str, array: str | None, mask: str | None, how: InGrid, *, decode: bool) -> RowBlocks:
     from spae_dask.storage.checks import refuse_odd_metadata
 
     where = path if "://" in path else str(Path(path).resolve())
@@ -114,7 +199,11 @@ def _open_zarr_path(path: str, array: str | None, mask: str | None, *, decode: b
         if not Path(where).exists():
             raise many_files(path) or NotFound(f"there is nothing at {path}.{beside(path)} Give the path of {STORED}.")
         refuse_odd_metadata(Path(where))
-    return open_zarr_object(_opened(where, path, absence), array, path, mask, decode=decode)
+    node = _opened(where, path, absence)
+    if _means_grid(node, array, path):
+        return open_grid_at(where, array, mask, how, decode=decode)
+    how.refuse(path)
+    return open_zarr_object(node, array, path, mask, decode=decode)
 
 
 def _opened(where: Any, path: str, absence: Callable[[], NotFound | InvalidInput]) -> Any:

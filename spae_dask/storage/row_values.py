@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from spae_dask.errors import InvalidInput, NotFound
 from spae_dask.plain_files import beside, refuse_pipes
-from spae_dask.storage.groups import obs_column, of_anndata
+from spae_dask.storage.groups import means_grid, obs_column, of_anndata
 from spae_dask.storage.readable import NETCDF, within_hdf5
 from spae_dask.storage.remote.address import is_remote, parse_address
 from spae_dask.storage.tables.columns import near_or_listed
@@ -50,7 +50,7 @@ def names_of_table(path: str) -> list[str]:
 
 
 def stored_values(path: str, names: Sequence[str]) -> list[Values]:
-    """Columns of the ``obs`` of an AnnData store or of a table, or coordinates of a netCDF file, at a path or URL.
+    """Columns of the ``obs`` of an AnnData store or of a table, or coordinates of a grid, at a path or URL.
 
     Raises
     ------
@@ -62,16 +62,19 @@ def stored_values(path: str, names: Sequence[str]) -> list[Values]:
     path = path.removeprefix("file://")
     if is_named_table(path):
         return _of_table(path, names)
-    if path.lower().endswith(NETCDF):
-        from spae_dask.storage.grids.xarray_files import coordinates_in
-
-        return coordinates_in(path, names)
     if within_hdf5(path) is not None:
-        from spae_dask.storage.h5_files import opened
+        from spae_dask.storage.h5_files import is_grid, opened
 
-        with opened(path) as file:
-            return [obs_column(file, name, path) for name in names]
-    return values_in_group(_root(path), names, path)
+        if not is_grid(path, None):
+            with opened(path) as file:
+                return [obs_column(file, name, path) for name in names]
+    elif not path.lower().endswith(NETCDF):
+        root = _root(path)
+        if not hasattr(root, "arrays") or not means_grid(root, None):
+            return values_in_group(root, names, path)
+    from spae_dask.storage.grids.xarray_files import coordinates_in
+
+    return coordinates_in(path, names)
 
 
 def values_in_group(root: Any, names: Sequence[str], called: str) -> list[Values]:

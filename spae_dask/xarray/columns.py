@@ -22,12 +22,12 @@ from spae_dask.recipes import Recipe, RecipeLike
 from spae_dask.rules import RULES, Rules
 from spae_dask.storage.grids.earth import LONGITUDE, found_as
 from spae_dask.storage.grids.grid_layout import GridLayout
-from spae_dask.storage.grids.xarray_blocks import Cells, rows_of
+from spae_dask.storage.grids.weights import checked_latitude, factor_of, latitude_of
+from spae_dask.storage.grids.xarray_blocks import Cells, refuse_of_rows, rows_of
 from spae_dask.storage.sources.sentinel import check_missing_value
 from spae_dask.strategies.core_summary import constant_columns, divisors
 from spae_dask.strategies.parameters import PARAMETERS, ScaleLike
 from spae_dask.xarray.applying import naming_places
-from spae_dask.xarray.weights import checked_latitude, latitude_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -106,14 +106,9 @@ def find_columns(
         kept, deviation = kept[has_data], deviation[has_data]
     factor = None
     if weights is not None:
-        factor = weights[kept] / deviation
-        if not np.isfinite(factor).all():
-            cell = layout.cell_names(kept[~np.isfinite(factor)][:1])[0]
-            raise InvalidInput(
-                f"the weight of the cell {cell} is not finite, but the cell has data. Give 0 to leave it out."
-            )
-        # as the rows are multiplied by it, and the decoded ones divided
-        factor = factor.astype(Cells(1, factor=factor).dtype(source.dtype)).astype(np.float64)
+        divided = weights.copy()
+        divided[kept] /= deviation
+        factor = factor_of(divided, layout, kept, source.dtype)
     cells = Cells(layout.n_cells, _unless_all(kept, layout.n_cells), factor, encoder.missing_value, recipe)
     return Columns(cells, passes, nbytes)
 
@@ -127,12 +122,8 @@ def recipe_on_cells(given: RecipeLike) -> Recipe | None:
         If it is none, or adds up the cells of a sample.
     """
     recipe = checked_recipe(given)
-    if recipe is not None and recipe.of_rows:
-        raise InvalidInput(
-            f"recipe='{recipe}' is for the rows of a matrix: {recipe.steps[0].name} divides by the sum of a row, and "
-            "cells of a grid have different areas. Leave out that step, or give the array that xarray makes, lazily "
-            "for dask arrays: da / da.weighted(area).sum(dims)."
-        )
+    if recipe is not None:
+        refuse_of_rows(recipe)
     return recipe
 
 

@@ -17,13 +17,13 @@ from spae_dask.flags import flags_checked
 from spae_dask.passes.events import Event
 from spae_dask.rules import RULES
 from spae_dask.storage.grids.grid_layout import layout_of
+from spae_dask.storage.grids.weights import weights_on
 from spae_dask.storage.grids.xarray_blocks import rows_of
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.parameters import OF_ROWS, is_scale_file, several, takes_parameters
 from spae_dask.xarray.applying import FittedGrid, covariates_along, data_of, naming_places, scores_of, share_explained
 from spae_dask.xarray.columns import find_columns, mask_on, rules_on
 from spae_dask.xarray.saved import load_grid_encoder, save_grid_encoder
-from spae_dask.xarray.weights import weights_on
 
 OF_GRID = ("weights", "lat_dim", "missing_value", "recipe")
 """Parameters that this class sees to itself; all others are ``SparseEncoder``'s."""

@@ -49,6 +49,9 @@ def load_grid_encoder(path: str | Path) -> LoadedGrid:
             f"the encoder at {path} contradicts itself: {encoder.n_features_in_} columns, but "
             f"{record.cells.d} cells. Fit again, or restore a complete copy."
         )
+    if record.by_encoder:  # cells mark missing values and follow the recipe themselves, before they are weighted
+        encoder.set_params(missing_value=None, recipe=None)
+    encoder._asked, encoder._grid = {}, None  # rows are made of cells here, not opened
     parameters = dict(record.parameters)
     if record.weights is not None:
         parameters["weights"] = record.weights

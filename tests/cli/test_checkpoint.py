@@ -209,6 +209,8 @@ OPTIONAL: dict[str, Any] = {
     "mask": AWKWARD,
     "columns": st.lists(st.text("ab*é -'\\.", min_size=1).filter(str.strip), min_size=1, max_size=3).map(",".join),
     "where": AWKWARD,
+    "sample_dim": AWKWARD,
+    "weights": AWKWARD,
     "top_features": COUNT,
     "missing_value": st.lists(st.floats(allow_nan=False), min_size=1, max_size=3),
     "raw": st.booleans(),

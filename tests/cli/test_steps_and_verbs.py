@@ -13,7 +13,7 @@ from spae_dask.cli.main import VERBS, app
 from spae_dask.cli.options.data import WhichColumns, WhichData, columns_of
 from spae_dask.cli.options.groups import gathered
 from spae_dask.cli.submitting import fit_words
-from spae_dask.pipelines.schema import Fit, Matrix
+from spae_dask.pipelines.schema import Fit, Matrix, Part
 from spae_dask.pipelines.steps import KINDS
 from spae_dask.plain_files import listed
 from spae_dask.strategies.parameters import OF_PATHS, PARAMETERS
@@ -138,6 +138,8 @@ CHANGED = {
     "columns": ("a,b", 'the "best"', "expr_*", " c"),
     "mask": "var/my genes",
     "where": "n_counts > 500 and lab == 'x'",
+    "sample_dim": "time,member",
+    "weights": "the areas",
     "raw": True,
     "n_components": 3,
     "n_nonzero": (4, 5, 6),
@@ -206,7 +208,7 @@ def test_a_fit_step_in_words_of_the_command_line_is_the_same_fit(tmp_path, size)
     names = {"random_state": "seed"}
     parameters = {names.get(key, key): value for key, value in given.fitted.items() if key != "memory_limit"}
     assert {key: value for key, value in parameters.items() if value is not None} == {
-        key: value for key, value in changed.items() if key not in ("array", "columns", "mask", "where", "raw")
+        key: value for key, value in changed.items() if key not in Part.model_fields
     }
     assert given.which.array == "layers/counts"
     assert given.which.raw

@@ -101,7 +101,8 @@ def test_anomalies_from_packed_netcdf(copied: Path) -> None:
     frame = pd.DataFrame(t2m.values.reshape(len(t2m), -1).astype(np.float64))
     months = t2m["time"].dt.month.to_numpy()
     usual = (frame * days[:, None]).groupby(months).sum().div(pd.Series(days).groupby(months).sum(), axis=0)
-    rows = np.sqrt(days)[:, None] * (frame.to_numpy() - usual.loc[months].to_numpy())
+    areas = np.repeat(np.cos(np.deg2rad(t2m["lat"].to_numpy())), t2m.sizes["lon"])
+    rows = np.sqrt(np.outer(days, areas)) * (frame.to_numpy() - usual.loc[months].to_numpy())
     assert_losses(found, encoder, rows, 2)
     assert found["total_weight"] == days.sum()
     assert found["total"] < 0.2 * ((frame - frame.mean()) ** 2).to_numpy().sum() * 30, "the cycle is gone"

@@ -8,11 +8,13 @@ from pathlib import Path
 import numcodecs.pickles
 import numpy as np
 import pytest
+import xarray as xr
 import zarr
 
 from spae_dask import load_encoder, open_matrix
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.saved import save_encoder
+from spae_dask.storage.ingesting.ingest import ingest
 from tests.estimators.sources import batch_encoder
 
 X = np.random.default_rng(0).normal(size=(30, 4))
@@ -67,6 +69,18 @@ def test_names_of_columns_do_not(tmp_path: Path, codecs: dict[str, object]) -> N
     poison(tmp_path / "x.zarr" / "var" / "gene", tmp_path / "mark", codecs)
     with pytest.raises(InvalidInput):
         open_matrix(tmp_path / "x.zarr")
+    assert not (tmp_path / "mark").exists()
+
+
+@pytest.mark.parametrize("codecs", POISONS)
+@pytest.mark.parametrize("read", ["open", "ingest"])
+def test_coordinates_of_grids_do_not(tmp_path: Path, codecs: dict[str, object], read: str) -> None:
+    made = xr.Dataset({"t": (("time", "lat", "lon"), X.reshape(30, 2, 2))}, {"lat": ["south", "north"]})
+    made.to_zarr(tmp_path / "x.zarr", zarr_format=2, consolidated=False)
+    assert open_matrix(tmp_path / "x.zarr").feature_names[0] == "lat=south, lon=0"  # type: ignore[attr-defined]
+    poison(tmp_path / "x.zarr" / "lat", tmp_path / "mark", codecs)
+    with pytest.raises(InvalidInput):
+        open_matrix(tmp_path / "x.zarr") if read == "open" else ingest(tmp_path / "x.zarr", tmp_path / "y.zarr")
     assert not (tmp_path / "mark").exists()
 
 

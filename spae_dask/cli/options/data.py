@@ -34,7 +34,7 @@ DataArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="Zarr, Parquet, Arrow, .h5ad, .h5, .npy, .bed, .pgen (path or URL), or a small .csv, .tsv, .nc file.",
+        help="Zarr, Parquet, Arrow, .h5ad, .h5, .nc, .npy, .bed, .pgen (path or URL), or a small .csv, .tsv file.",
         show_default=False,
     ),
 ]
@@ -50,7 +50,7 @@ ArrayOption = Annotated[
     typer.Option(
         "--array",
         metavar="NAME",
-        help="Member of a Zarr group or AnnData store, such as layers/counts, or variable of a .nc file.",
+        help="Member of a Zarr group or AnnData store, such as layers/counts, or variable of a grid.",
         rich_help_panel=DATA,
     ),
 ]
@@ -70,7 +70,7 @@ MaskOption = Annotated[
     typer.Option(
         "--mask",
         metavar="COLUMN",
-        help="Columns of AnnData: a boolean column of var, such as var/highly_variable, a condition, or none.",
+        help="Columns of AnnData by a column of var or a condition, cells of a grid by a variable, or none.",
         show_default=False,
         rich_help_panel=DATA,
     ),
@@ -81,6 +81,26 @@ WhereOption = Annotated[
         "--where",
         metavar="CONDITION",
         help="Rows of AnnData: a condition on obs, such as \"n_counts > 500 and batch == 'a'\". Default: all.",
+        show_default=False,
+        rich_help_panel=DATA,
+    ),
+]
+SampleDimOption = Annotated[
+    str | None,
+    typer.Option(
+        "--sample-dim",
+        metavar="NAME[,NAME]",
+        help="Dimension of a grid that makes the rows. The others make the columns. Default: time.",
+        show_default=False,
+        rich_help_panel=DATA,
+    ),
+]
+WeightsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--weights",
+        metavar="NAME",
+        help="Multiply the cells of a grid: coslat, by the root of the cosine of the latitude, or a variable.",
         show_default=False,
         rich_help_panel=DATA,
     ),
@@ -116,6 +136,7 @@ class WhichColumns:
     array: ArrayOption = None
     columns: ColumnsOption = None
     mask: MaskOption = None
+    sample_dim: SampleDimOption = None
     raw: RawOption = False
 
 
@@ -124,6 +145,7 @@ class WhichData(WhichColumns):
     """Data that a verb reads, and the part of them it uses."""
 
     where: WhereOption = None
+    weights: WeightsOption = None
 
     def open(
         self,
@@ -151,6 +173,8 @@ class WhichData(WhichColumns):
             "columns": columns_of(self.columns),
             "mask": self.mask,
             "rows": self.where,
+            "sample_dim": self.sample_dim,
+            "weights": self.weights,
             "decode": not self.raw,
             "memory_limit": memory_given(memory),
         }
@@ -177,5 +201,6 @@ class WhichData(WhichColumns):
     def words(self) -> str:
         """The same on the command line, after a blank."""
         given = {"--array": self.array, "--columns": self.columns, "--mask": self.mask, "--where": self.where}
+        given |= {"--sample-dim": self.sample_dim, "--weights": self.weights}
         chosen = "".join(f" {option} {shlex.quote(value)}" for option, value in given.items() if value is not None)
         return chosen + (" --raw" if self.raw else "")

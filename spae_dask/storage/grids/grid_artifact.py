@@ -11,7 +11,7 @@ dimensions, attributes, digest, and its values instead if they are texts.
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,15 @@ from spae_dask.recipes import recipe_of
 from spae_dask.storage.artifacts.artifact import GRID, damaged
 from spae_dask.storage.bounded import bounded
 from spae_dask.storage.grids.grid_layout import GridLayout
-from spae_dask.storage.grids.xarray_blocks import Cells
+from spae_dask.storage.grids.xarray_blocks import Cells, GridCells
 from spae_dask.storage.writing.json_and_csv import from_json, to_json
 
-FORMAT_VERSION, OF_RECIPES = 1, 2
-"""Format versions: of most grids, and of those whose cells follow a recipe, which earlier versions would pass over."""
+FORMAT_VERSION, OF_RECIPES, OF_MATRICES = 1, 2, 3
+"""Format versions, each for what earlier versions of spae_dask would pass over.
+
+Of most grids; of those whose cells follow a recipe; and of those whose encoder, as that of a matrix, marks missing
+values and follows a recipe itself, both before weights.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +48,21 @@ class GridRecord:
         JSON values: how the encoder was asked for.
     weights : xarray.DataArray or None
         If they were given.
+    by_encoder : bool
+        True if the encoder itself marks missing values and follows the recipe, as the cells say.
     """
 
     layout: GridLayout
     cells: Cells
     parameters: Mapping[str, Any]
     weights: xr.DataArray | None = None
+    by_encoder: bool = False
+
+    @property
+    def before_encoder(self) -> GridCells:
+        """The cells with what is done to them before the encoder gets its rows."""
+        plain = replace(self.cells, missing_value=None, recipe=None) if self.by_encoder else self.cells
+        return GridCells(self.layout, plain)
 
 
 def write_grid(encoder: zarr.Group, record: GridRecord) -> None:
@@ -65,7 +78,7 @@ def write_grid(encoder: zarr.Group, record: GridRecord) -> None:
     stored += [(f"coord {name}", variable) for name, variable in flat.coords.variables.items()]
     group.attrs.update(
         {
-            "format_version": FORMAT_VERSION if cells.recipe is None else OF_RECIPES,
+            "format_version": _version(record),
             "name": layout.name,
             "dims": list(layout.dims),
             "sample_dims": list(layout.sample_dims),
@@ -78,6 +91,12 @@ def write_grid(encoder: zarr.Group, record: GridRecord) -> None:
             "variables": [_write(group, str(i), name, variable) for i, (name, variable) in enumerate(stored)],
         }
     )
+
+
+def _version(record: GridRecord) -> int:
+    if record.by_encoder and (record.cells.recipe, record.cells.missing_value) != (None, None):
+        return OF_MATRICES
+    return FORMAT_VERSION if record.cells.recipe is None else OF_RECIPES
 
 
 def read_grid(path: str | Path) -> GridRecord:
@@ -99,10 +118,10 @@ def read_grid(path: str | Path) -> GridRecord:
             "reads only the output of GridEncoder.save."
         )
     attrs: dict[str, Any] = dict(group.attrs)
-    if attrs.get("format_version") not in (FORMAT_VERSION, OF_RECIPES):
+    if attrs.get("format_version") not in (FORMAT_VERSION, OF_RECIPES, OF_MATRICES):
         raise InvalidInput(
             f"the grid of {name} has format version {attrs.get('format_version')!r}, but this version of "
-            f"spae_dask reads up to {OF_RECIPES}. Upgrade it: `pip install -U spae-dask`."
+            f"spae_dask reads up to {OF_MATRICES}. Upgrade it: `pip install -U spae-dask`."
         )
     try:
         variables = {record["name"]: _read(group, record, name) for record in attrs["variables"]}
@@ -131,7 +150,8 @@ def read_grid(path: str | Path) -> GridRecord:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(damaged(name, f"its grid lacks a part or contains a wrong one ({error})")) from error
-    return GridRecord(layout, cells, parameters, None if weights is None else xr.DataArray(weights))
+    by_encoder = attrs["format_version"] == OF_MATRICES
+    return GridRecord(layout, cells, parameters, None if weights is None else xr.DataArray(weights), by_encoder)
 
 
 def _write(group: zarr.Group, key: str, name: str, variable: xr.Variable) -> dict[str, Any]:

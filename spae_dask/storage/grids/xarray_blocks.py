@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from spae_dask.blocks import ArrayBlocks, RowBlocks, check_unmasked, uniform_bounds
+from spae_dask.blocks import ArrayBlocks, RowBlocks, asked_of, check_unmasked, remember, uniform_bounds
 from spae_dask.errors import InvalidInput, SpaeError, StorageError
 from spae_dask.recipes import Recipe
-from spae_dask.storage.grids.grid_layout import checked_array, layout_of, name_of
+from spae_dask.storage.grids.grid_layout import GridLayout, checked_array, layout_of, name_of
 from spae_dask.storage.sources.checked_store import ArrayChange
 from spae_dask.storage.sources.dask_blocks import DaskBlocks, change_within, refuse_unknown_chunks
 from spae_dask.storage.sources.recipe_blocks import CannotFollow, follow, followed_dtype, panels_nbytes, wrong_in
@@ -123,6 +123,21 @@ class Cells:
         return rows
 
 
+@dataclass(frozen=True, eq=False)
+class GridCells:
+    """Cells that are the columns of an encoder, and the grid they are of.
+
+    Attributes
+    ----------
+    layout : GridLayout
+    cells : Cells
+        Without what the encoder does to rows itself, such as a recipe.
+    """
+
+    layout: GridLayout
+    cells: Cells
+
+
 def _negative(recipe: Recipe, rows: npt.NDArray[Any], first_row: int) -> InvalidInput:
     wrong = wrong_in(recipe, rows)
     error = InvalidInput(
@@ -131,6 +146,22 @@ def _negative(recipe: Recipe, rows: npt.NDArray[Any], first_row: int) -> Invalid
     )
     error.place = None if wrong.column is None else (first_row + wrong.row, wrong.column)
     return error
+
+
+def refuse_of_rows(recipe: Recipe) -> None:
+    """Refuse a recipe that adds up the cells of a sample.
+
+    Raises
+    ------
+    InvalidInput
+        If it does.
+    """
+    if recipe.of_rows:
+        raise InvalidInput(
+            f"recipe='{recipe}' is for the rows of a matrix: {recipe.steps[0].name} divides by the sum of a row, and "
+            "cells of a grid have different areas. Leave out that step, or give the array that xarray makes, lazily "
+            "for dask arrays: da / da.weighted(area).sum(dims)."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +187,12 @@ class GridRows:
         Names of the columns.
     columns : ndarray of int, optional
         Numbers of its columns in errors, if they are some of more.
+    left_out : ndarray of int, optional
+        Cells that were taken to be NaN throughout; a block in which one is not is refused.
+    passed_over : tuple of str
+        Attributes that would decode the numbers, if they are read as they are stored.
+    layout : GridLayout, optional
+        Dimensions and coordinates, for the artifact of an encoder. Workers do not get them.
     """
 
     variable: xr.Variable
@@ -167,6 +204,13 @@ class GridRows:
     max_nbytes: int = MAX_BLOCK_NBYTES
     feature_names: tuple[str, ...] | None = None
     columns: npt.NDArray[np.intp] | None = None
+    left_out: npt.NDArray[np.intp] | None = None
+    passed_over: tuple[str, ...] = ()
+    layout: GridLayout | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the layout."""
+        return {**vars(self), "layout": None}
 
     @property
     def recipe(self) -> Recipe | None:
@@ -330,12 +374,63 @@ class GridRows:
                 f"{start + self.places_per_block - 1}: {type(error).__name__}: {error}. Check the file, or restore it."
             ) from error
         values = block.transpose(*self.sample_dims, *self.feature_dims).values
+        if self.left_out is not None:
+            self._refuse_data_in(self.left_out, values.reshape(-1, self.cells.n_cells), self.bounds[i])
         try:
             return self.cells.rows(values, self.bounds[i])
         except InvalidInput as error:
             if error.place is not None and self.columns is not None:
                 error.place = error.place[0], int(self.columns[error.place[1]])
             raise
+
+    def _refuse_data_in(self, left_out: npt.NDArray[np.intp], rows: npt.NDArray[Any], first_row: int) -> None:
+        """Refuse numbers in cells that were left out because they held none in the first block."""
+        step = max(1, (1 << 16) // left_out.size)
+        for start in range(0, len(rows), step):
+            found = np.argwhere(~np.isnan(rows[start : start + step, left_out]))
+            if not found.size:
+                continue
+            row, cell = first_row + start + int(found[0, 0]), int(left_out[found[0, 1]])
+            at = ", ".join(
+                f"{dim}[{place}]"
+                for dim, place in zip(self.feature_dims, np.unravel_index(cell, self._grid), strict=True)
+            )
+            raise InvalidInput(
+                f"{self.describe()} holds a number in row {row} of the cell {at}, which was left out because it held "
+                "none in the first row block. Name a variable that is 1 in the cells to take (--mask NAME, mask=NAME). "
+                "Or take all of them, and fill the gaps: --mask none --missing mean."
+            )
+
+    def taken(self, columns: npt.NDArray[np.intp]) -> "GridRows":
+        """Some of the columns, ascending."""
+        names = None if self.feature_names is None else tuple(self.feature_names[column] for column in columns)
+        return replace(self, cells=self.cells.taken(columns), feature_names=names)
+
+    def marked(self, missing_value: MissingValue) -> "GridRows":
+        """The same with NaN in place of numbers that stand for it, before cells are weighted."""
+        return self._with(replace(self.cells, missing_value=missing_value))
+
+    def followed(self, recipe: Recipe) -> "GridRows":
+        """The same with a recipe followed, before cells are weighted.
+
+        Raises
+        ------
+        InvalidInput
+            If the recipe adds up the cells of a sample.
+        """
+        refuse_of_rows(recipe)
+        return self._with(replace(self.cells, recipe=recipe))
+
+    def _with(self, cells: Cells) -> "GridRows":
+        same = replace(self, cells=cells)
+        remember(same, **asked_of(self))
+        return same
+
+    @property
+    def grid_cells(self) -> GridCells | None:
+        """Its cells as an encoder keeps them, which marks missing values and follows the recipe itself."""
+        plain = replace(self.cells, missing_value=None, recipe=None)
+        return None if self.layout is None else GridCells(self.layout, plain)
 
     def describe(self) -> str:
         """Name for messages."""

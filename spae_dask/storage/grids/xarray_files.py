@@ -9,18 +9,30 @@ import numpy as np
 import xarray as xr
 import zarr
 
+from spae_dask.blocks import remember, total_nbytes
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, NotFound, SpaeError, StorageError
 from spae_dask.plain_files import beside
 from spae_dask.quantities import format_nbytes
-from spae_dask.storage.grids.grid_layout import coordinate_of, layout_of
-from spae_dask.storage.grids.xarray_blocks import Cells, GridRows, rows_of
-from spae_dask.storage.readable import many_files
+from spae_dask.storage.bounded import bounded
+from spae_dask.storage.checks import refuse_code
+from spae_dask.storage.grids.grid_layout import GridLayout, Ints, coordinate_of, layout_of
+from spae_dask.storage.grids.weights import COSLAT, factor_of, weights_on
+from spae_dask.storage.grids.xarray_blocks import Cells, GridCells, GridRows, rows_of
+from spae_dask.storage.masks import ALL, WITH_DATA, Usual
+from spae_dask.storage.readable import check_blocks, many_files
+from spae_dask.storage.remote.address import is_remote, parse_address
 from spae_dask.storage.remote.icechunk_address import is_icechunk
+from spae_dask.storage.remote.remote_store import open_remote
 from spae_dask.storage.sources.bounded_reader import READING_ONE, SHARES, block_bands, share_of
+from spae_dask.storage.sources.declared import CODING
 from spae_dask.storage.sources.store_at import REFERENCES, ZIPPED, store_at
 
 ENGINES = {b"\x89HDF\r\n\x1a\n": "h5netcdf", b"CDF": "scipy"}
 """First bytes of the files that each of xarray's engines reads: netCDF 4, and 3."""
+
+
+LOOKED_NBYTES = 256 << 20
+"""Bytes of a variable that is looked through for cells without data; of larger ones the first row block is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,25 +42,31 @@ class OpenedGrid:
     Attributes
     ----------
     rows : GridRows
-        Its cells that have data.
-    names : tuple of str
-        Names of the columns.
+        The cells that were chosen, under their names.
     notes : tuple of str
         Notes for the user: the variable and dimension that were taken, and the number of cells left out.
     """
 
     rows: GridRows
-    names: tuple[str, ...]
     notes: tuple[str, ...]
 
 
 def open_grid(
-    path: str, *, variable: str | None, sample_dim: str | Sequence[str] | None, budget: int, decode: bool = True
+    path: str,
+    *,
+    variable: str | None = None,
+    sample_dim: str | Sequence[str] | None = None,
+    mask: str | None = None,
+    weights: str | None = None,
+    decode: bool = True,
+    budget: int | None = None,
+    store: Any = None,
 ) -> OpenedGrid:
     """Open one variable of a netCDF file or a Zarr dataset; cells that are NaN throughout are left out.
 
-    The first row block is read for that, and all of them if it has such cells: once more than the ingest itself. Packed
-    values are unpacked, and values marked as missing become NaN, as CF has it; times stay numbers.
+    Packed values are unpacked, and values marked as missing become NaN, as CF has it; times stay numbers. Unless a mask
+    is named, a small variable is looked through for cells without data. Of a larger one the first row block is, and a
+    block with data in a cell that was left out is refused. Of chunks too tall for row blocks all cells are taken.
 
     Parameters
     ----------
@@ -58,11 +76,17 @@ def open_grid(
         Variable to read. It may be left out if only one variable has a dimension of time, or if there is only one
         variable.
     sample_dim : str or sequence of str, optional
-        Dimension of the rows; by default the one of time.
-    budget : int
-        Most bytes to take at once.
+        Dimension of the rows, or several, also with commas between; by default the one of time.
+    mask : str, optional
+        Variable over the grid that is true, or 1, in the cells to take; ``none`` takes all.
+    weights : str, optional
+        ``coslat`` or a variable over the grid: what cells are multiplied by, as for ``GridEncoder``.
     decode : bool, default True
         Unpack and mark values. If False, they are taken as they are stored.
+    budget : int, optional
+        Most bytes to take at once, to read the rows in order. All of them are looked through then.
+    store : zarr.abc.store.Store, optional
+        The opened store at a URL.
 
     Raises
     ------
@@ -75,33 +99,141 @@ def open_grid(
     StorageError
         If it cannot be read.
     """
-    dataset = _opened(path, decode=decode)
+    dataset = _opened(path, decode=decode, store=store)
     array = _chosen(dataset, variable, path)
-    layout = layout_of(array, sample_dim)
-    if array.dtype.kind not in "fiub":
-        raise InvalidInput(
-            f"the variable {array.name!r} of {path} is {array.dtype}, not numbers. Name another variable."
-        )
-
-    share = share_of(budget)
-
-    def as_rows(cells: Cells) -> GridRows:
-        rows = rows_of(array, layout.sample_dims, layout.feature_dims, cells)
-        assert isinstance(rows, GridRows), "files are opened without dask"
-        return replace(rows, name=f"{path}/{array.name}", target_nbytes=share, max_nbytes=share)
-
-    rows = as_rows(Cells(layout.n_cells))
-    _refuse_large(rows, budget)
-    kept = cells_with_data(rows)
-    if not kept.size:
-        raise InvalidInput(f"{rows.describe()} is NaN in every cell at every time, so there is nothing to write.")
-    along = " and ".join(layout.sample_dims)
-    notes = [f"{array.name}: samples along {along}, cells along {' and '.join(layout.feature_dims)}"]
+    layout = layout_of(array, _without_commas(sample_dim))
+    rows = _rows(array, path, layout, layout.sample_dims, Cells(layout.n_cells), decode=decode)
+    if budget is not None:
+        rows = replace(rows, target_nbytes=share_of(budget), max_nbytes=share_of(budget))
+        _refuse_large(rows, budget)
+    given = _weights(dataset, layout, weights)
+    kept, chosen_by, unread = _kept(dataset, layout, rows, mask, given, through=budget is not None)
+    notes = [f"{array.name}: samples along {' and '.join(layout.sample_dims)}, cells along {_along(layout)}"]
     if kept.size < layout.n_cells:
-        left_out = layout.n_cells - kept.size
-        notes.append(f"{left_out:,} of {layout.n_cells:,} cells are NaN throughout and were left out")
-        rows = as_rows(Cells(layout.n_cells, kept))
-    return OpenedGrid(rows, layout.cell_names(kept), tuple(notes))
+        left_out, why = layout.n_cells - kept.size, "not in the mask"
+        if chosen_by == WITH_DATA:
+            why = "NaN throughout" if unread is None else "NaN throughout the first row block"
+        notes.append(f"{left_out:,} of {layout.n_cells:,} cells are {why} and were left out")
+    cells = Cells(layout.n_cells, None if kept.size == layout.n_cells else kept)
+    if given is not None:
+        cells = replace(cells, factor=factor_of(given, layout, kept, rows.dtype))
+    rows = replace(rows, cells=cells, feature_names=layout.cell_names(kept), left_out=unread, layout=layout)
+    remember(
+        rows,
+        mask=chosen_by,
+        n_columns=None if chosen_by is None else layout.n_cells,
+        sample_dim=None if sample_dim is None else ",".join(layout.sample_dims),
+        weights=weights,
+    )
+    return OpenedGrid(rows, tuple(notes))
+
+
+def open_like_grid(
+    path: str, fitted: GridCells, *, variable: str | None = None, decode: bool = True, store: Any = None
+) -> GridRows:
+    """Open a variable on the grid of an encoder, with its cells and their weights.
+
+    Raises
+    ------
+    NotFound, StorageError
+        As `open_grid`.
+    InvalidInput
+        As `open_grid`, or if the grid is another one.
+    """
+    dataset = _opened(path, decode=decode, store=store)
+    known = fitted.layout.name if fitted.layout.name in dataset.data_vars else None
+    array, samples = fitted.layout.checked(_chosen(dataset, variable or known, path))
+    if not samples:
+        raise InvalidInput(f"{path}/{array.name} has no dimension beside those of the cells. Give rows of samples.")
+    if set(samples) == set(fitted.layout.sample_dims):
+        samples = fitted.layout.sample_dims
+    rows = _rows(array, path, fitted.layout, samples, fitted.cells, decode=decode)
+    return replace(rows, feature_names=fitted.layout.cell_names(fitted.cells.numbers), layout=fitted.layout)
+
+
+def _rows(
+    array: xr.DataArray, path: str, layout: GridLayout, samples: tuple[str, ...], cells: Cells, *, decode: bool
+) -> GridRows:
+    """Rows of samples of a variable of a file, whose chunks are unpacked within bounds."""
+    name = f"{path}/{array.name}"
+    if array.dtype.kind not in "fiub":
+        raise InvalidInput(f"the variable {name} is {array.dtype}, not numbers. Name another variable.")
+    rows = rows_of(array, samples, layout.feature_dims, cells)
+    assert isinstance(rows, GridRows), "files are opened without dask"
+    passed_over = () if decode else tuple(each for each in CODING if each in array.attrs)
+    rows = replace(rows.with_arrays(bounded), name=name, passed_over=passed_over)
+    check_blocks(rows.shape, rows.places_per_block, name)
+    return rows
+
+
+def _without_commas(sample_dim: str | Sequence[str] | None) -> str | Sequence[str] | None:
+    return tuple(sample_dim.split(",")) if isinstance(sample_dim, str) and "," in sample_dim else sample_dim
+
+
+def _along(layout: GridLayout) -> str:
+    return " and ".join(layout.feature_dims)
+
+
+def _weights(
+    dataset: xr.Dataset, layout: GridLayout, weights: str | None
+) -> np.ndarray[Any, np.dtype[np.float64]] | None:
+    """Weights of all cells, by their latitude or by a variable."""
+    if weights is None or weights == COSLAT:
+        return weights_on(layout, weights, None)
+    if weights not in dataset.variables:
+        raise NotFound(
+            f"weights={str(weights)!r} is neither {COSLAT!r} nor a variable of the dataset; it has "
+            f"{', '.join(map(str, dataset.variables))}."
+        )
+    return weights_on(layout, dataset[weights].load(), None)
+
+
+def _kept(
+    dataset: xr.Dataset,
+    layout: GridLayout,
+    rows: GridRows,
+    mask: str | None,
+    weights: np.ndarray[Any, np.dtype[np.float64]] | None,
+    *,
+    through: bool,
+) -> tuple[Ints, str | None, Ints | None]:
+    """Cells to take, the name of what chose them, and those left out of which not all was looked at."""
+    unread = None
+    usual = mask is None or (isinstance(mask, Usual) and mask not in dataset.variables) or mask == WITH_DATA
+    if mask == ALL or (usual and rows.dtype.kind != "f"):
+        wanted, chosen_by = np.ones(layout.n_cells, dtype=bool), None
+    elif usual:
+        through = through or total_nbytes(rows) <= LOOKED_NBYTES
+        wanted, chosen_by = _with_data(rows, through=through), WITH_DATA
+        if not through and not wanted.all():
+            unread = np.flatnonzero(~wanted)
+    else:
+        wanted, chosen_by = _masked(dataset, layout, str(mask)), str(mask)
+    if weights is not None:
+        wanted &= weights != 0  # NaN passes, and is refused where there are data
+    if not wanted.any():
+        raise InvalidInput(f"no cell of {rows.describe()} is left: the mask and the weights leave none.")
+    return np.flatnonzero(wanted), None if wanted.all() else chosen_by or WITH_DATA, unread
+
+
+def _masked(dataset: xr.Dataset, layout: GridLayout, mask: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """A variable over the grid as a mask of cells."""
+    if mask not in dataset.variables:
+        over = [str(name) for name, each in dataset.variables.items() if set(each.dims) == set(layout.feature_dims)]
+        raise NotFound(
+            f"the dataset has no mask {mask!r}; its variables over the grid are {', '.join(over) or 'none'}. Name one "
+            f"that is true, or 1, in the cells to take. Or give {ALL} for all cells."
+        )
+    given = dataset[mask].load()
+    if set(given.dims) != set(layout.feature_dims) or given.dtype.kind not in "fiub":
+        raise InvalidInput(
+            f"the mask {mask!r} is {given.dtype} over {given.dims}. It must be booleans, or 0 and 1, over "
+            f"{_along(layout)}."
+        )
+    flat = np.asarray(given.transpose(*layout.feature_dims)).reshape(-1)
+    if not np.isin(flat[flat == flat], (0, 1)).all():
+        raise InvalidInput(f"the mask {mask!r} holds other numbers than 0 and 1. Store a mask of these, or booleans.")
+    return np.asarray(flat == 1)
 
 
 def coordinates_in(path: str, names: Sequence[str]) -> list[np.ndarray[Any, np.dtype[Any]]]:
@@ -136,22 +268,31 @@ def _refuse_large(rows: GridRows, budget: int) -> None:
     block_bands(rows, budget)
 
 
-def cells_with_data(rows: GridRows) -> np.ndarray[Any, np.dtype[np.intp]]:
-    """Cells that are a number at some time. Reads until each has been one: the first block, or all of them."""
+def _with_data(rows: GridRows, *, through: bool) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """The cells that are a number at some time, by the first row block or until each has been one.
+
+    Reading the first row block would decode most of the data where chunks are tall, so that all cells are taken there.
+    """
     lacking = np.ones(rows.shape[1], dtype=bool)
-    for number in range(len(rows.bounds) - 1 if rows.dtype.kind == "f" else 0):
+    if not through and rows.column_groups is not None:
+        return lacking
+    for number in range(len(rows.bounds) - 1 if through else 1):
         lacking &= np.isnan(rows.read(number)).all(axis=0)
         if not lacking.any():
             break
-    else:
-        if rows.dtype.kind == "f":
-            return np.flatnonzero(~lacking)
-    return np.arange(rows.shape[1])
+    if lacking.all():
+        raise InvalidInput(
+            f"{rows.describe()} is NaN in every cell {'at every time' if through else 'of the first row block'}, so "
+            f"there is nothing to read.{'' if through else f' Name the cells with a mask, or give {ALL} for all.'}"
+        )
+    return ~lacking
 
 
-def _opened(path: str, *, decode: bool) -> xr.Dataset:
+def _opened(path: str, *, decode: bool, store: Any = None) -> xr.Dataset:
     options: dict[str, Any] = {"decode_times": False, "decode_timedelta": False, "chunks": None, "cache": False}
     options["mask_and_scale"] = decode
+    if store is None and is_remote(path):
+        store = open_remote(parse_address(path))
     local = "://" not in path
     if local and not Path(path).exists():
         raise many_files(path) or NotFound(
@@ -175,7 +316,11 @@ def _opened(path: str, *, decode: bool) -> xr.Dataset:
     if (local or is_icechunk(path)) and engine == "zarr":
         options["consolidated"] = False  # that copy of the metadata may be older
     try:
-        return xr.open_dataset(store_at(path), engine=engine, **options)
+        where = store_at(path) if store is None else store
+        if engine == "zarr":
+            for name, member in zarr.open_group(where, mode="r").arrays():
+                refuse_code(member, f"{path}/{name}")
+        return xr.open_dataset(where, engine=engine, **options)
     except SpaeError:
         raise
     except ImportError as error:
@@ -212,7 +357,7 @@ def _chosen(dataset: xr.Dataset, variable: str | None, path: str) -> xr.DataArra
         return largest[0]
     raise InvalidInput(
         f"{path} has {'several variables' if meant else 'no variable'} to choose from; it has "
-        f"{_listed(arrays)}. Name one with two dimensions or more: variable=NAME (--variable NAME)."
+        f"{_listed(arrays)}. Name one with two dimensions or more: array=NAME (--array NAME)."
     )
 
 

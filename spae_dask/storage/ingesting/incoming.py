@@ -17,7 +17,7 @@ import zarr
 from spae_dask.blocks import RowBlocks, StoredEntries, stored_entries
 from spae_dask.errors import InvalidInput, MissingChunksWarning, warn
 from spae_dask.plain_files import refuse_pipes
-from spae_dask.storage.groups import is_vcf, named_grids
+from spae_dask.storage.groups import means_grid
 from spae_dask.storage.masks import ALL, refuse_mask
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.readable import NETCDF
@@ -99,14 +99,13 @@ def open_incoming(
     if name:
         refuse_secrets(source)
         refuse_pipes(source.removeprefix("file://"))
-    if name.endswith(NETCDF) or variable is not None or sample_dim is not None or (name and _is_dataset(source)):
-        if array is not None or header is not None:
+    if name.endswith(NETCDF) or variable is not None or sample_dim is not None or (name and _is_dataset(source, array)):
+        if header is not None or (array is not None and variable is not None):
             raise InvalidInput(
-                f"{source} is read as a grid. Name its variable with variable=NAME (--variable NAME), and leave "
-                "array and header out."
+                f"{source} is read as a grid. Name its variable once, with array=NAME (--array NAME), and leave header "
+                "out."
             )
-        refuse_mask(mask, source if name else f"a {type(source).__name__}")
-        return _from_grid(source, variable, sample_dim, budget, decode=decode)
+        return _from_grid(source, variable or array, sample_dim, mask, budget, decode=decode)
     if name.endswith(tuple(SUFFIXES)):
         if array is not None:
             raise InvalidInput(f"array={array!r} names a member of a Zarr group, but {source} is a text file.")
@@ -122,21 +121,25 @@ def open_incoming(
     return _from_blocks(blocks, budget)
 
 
-def _is_dataset(path: str) -> bool:
-    """Return True if a local Zarr group is a dataset of grids."""
+def _is_dataset(path: str, array: str | None) -> bool:
+    """Return True if a grid of a local Zarr dataset is meant."""
     if "://" in path or not Path(path).is_dir():
         return False
     try:
         group = zarr.open(path, mode="r")
+        return isinstance(group, zarr.Group) and means_grid(group, array)
     except Exception:  # opening it as a matrix reports any error
         return False
-    if not isinstance(group, zarr.Group) or "encoding-type" in group.attrs or is_vcf(group):
-        return False
-    return bool(named_grids(dict(group.arrays())))
 
 
 def _from_grid(
-    source: Any, variable: str | None, sample_dim: str | Sequence[str] | None, budget: int, *, decode: bool
+    source: Any,
+    variable: str | None,
+    sample_dim: str | Sequence[str] | None,
+    mask: str | None,
+    budget: int,
+    *,
+    decode: bool,
 ) -> Incoming:
     if not isinstance(source, str):
         raise InvalidInput(
@@ -151,7 +154,7 @@ def _from_grid(
         ) from error
 
     path = source.removeprefix("file://")
-    opened = open_grid(path, variable=variable, sample_dim=sample_dim, budget=budget, decode=decode)
+    opened = open_grid(path, variable=variable, sample_dim=sample_dim, mask=mask, budget=budget, decode=decode)
     rows = opened.rows
     n, d = rows.shape
     return Incoming(
@@ -161,7 +164,7 @@ def _from_grid(
         d=d,
         dtype=rows.dtype,
         bands=block_bands(rows, budget),
-        attributes={"feature_names": list(opened.names)},
+        attributes={"feature_names": list(rows.feature_names or ())},
         decodes_per_chunk=rows.decodes_per_chunk,
         notes=opened.notes,
     )

@@ -292,6 +292,9 @@ def with_recipe(source: RowBlocks, recipe: Recipe | None) -> RowBlocks:
     """
     if recipe is None:
         return source
+    followed: Callable[[Recipe], RowBlocks] | None = getattr(source, "followed", None)
+    if followed is not None:  # what the source does to its entries comes after
+        return followed(recipe)
     if not isinstance(source, DaskBlocks):
         return RecipeBlocks(source, recipe)
     raw = largest_block_nbytes(source)

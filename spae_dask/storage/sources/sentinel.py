@@ -1,6 +1,6 @@
 """Sources whose numbers are converted as they are read, such as those in which -1, 255 or -9999 stands for missing."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -38,6 +38,9 @@ def with_missing(source: RowBlocks, missing_value: MissingValue) -> RowBlocks:
     if missing_value is None:
         return source
     check_missing_value(missing_value, source)
+    marked: Callable[[MissingValue], RowBlocks] | None = getattr(source, "marked", None)
+    if marked is not None:  # what the source does to its entries comes after
+        return marked(missing_value)
     if isinstance(source, DaskBlocks):
         return remember(replace(source, array=lazily_marked(source.array, missing_value)), **asked_of(source))
     if isinstance(source, ArrayBlocks):

@@ -169,6 +169,9 @@ def chosen_columns(source: RowBlocks, columns: Indices) -> RowBlocks:
     """Some columns of any source, in any order; a dask array stays one. Of columns chosen before, some of those."""
     if isinstance(source, Submatrix) and source.beneath and source.kept_columns is not None:
         return Submatrix(source.source, kept_columns=source.kept_columns[columns], beneath=True)
+    taken: Callable[[Indices], RowBlocks] | None = getattr(source, "taken", None)
+    if taken is not None and bool((np.diff(columns) > 0).all()):
+        return taken(columns)
     if not isinstance(source, DaskBlocks):
         return Submatrix(source, kept_columns=columns, beneath=True)
     if source.cut_from is not None:

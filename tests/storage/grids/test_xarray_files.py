@@ -76,7 +76,7 @@ def test_stored_values_are_had_on_request(tmp_path: Path, kind: str) -> None:
 def test_variable_and_several_sample_dimensions_may_be_named(tmp_path: Path) -> None:
     made = dataset(rain=field(seed=1))
     source = written(tmp_path / "a.nc", made, "h5netcdf")
-    with pytest.raises(InvalidInput, match=r"several variables.*air \(time, lat, lon\).*--variable NAME"):
+    with pytest.raises(InvalidInput, match=r"several variables.*air \(time, lat, lon\).*--array NAME"):
         ingest(source, tmp_path / "x.zarr")
     ingest(source, tmp_path / "x.zarr", variable="rain", sample_dim=("lat", "time"))
     expected = made["rain"].transpose("lat", "time", "lon").values.reshape(240, 5)
@@ -122,8 +122,8 @@ def test_groups_with_one_matrix_are_read_as_before(tmp_path: Path) -> None:
         ({"variable": "rain"}, NotFound, r"no variable 'rain'; it has air \(time, lat, lon\)"),
         ({"variable": "crs"}, InvalidInput, "none of its dimensions"),
         ({"sample_dim": "month"}, InvalidInput, "'month' is not a dimension"),
-        ({"array": "air"}, InvalidInput, "with variable=NAME"),
-        ({"header": True}, InvalidInput, "leave array and header out"),
+        ({"array": "air", "variable": "air"}, InvalidInput, "Name its variable once"),
+        ({"header": True}, InvalidInput, "leave header out"),
         ({"dtype": "i4"}, InvalidInput, "i"),
     ],
 )

@@ -9,8 +9,12 @@ import xarray as xr
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.grids.earth import BEYOND_POLE, LATITUDE, found_as
 from spae_dask.storage.grids.grid_layout import GridLayout
+from spae_dask.storage.grids.xarray_blocks import Cells
 
 Floats = npt.NDArray[np.float64]
+
+COSLAT = "coslat"
+"""Word for weights by the square root of the cosine of the latitude."""
 
 
 def weights_on(layout: GridLayout, weights: Any, lat_dim: str | None) -> Floats | None:
@@ -35,7 +39,7 @@ def weights_on(layout: GridLayout, weights: Any, lat_dim: str | None) -> Floats 
         return _checked(_spread(layout, weights), "the weights")
     if weights is None and lat_dim is None:
         return None
-    if weights != "coslat":
+    if weights != COSLAT:
         raise InvalidInput(
             f"weights={weights!r}{'' if lat_dim is None else f' with lat_dim={lat_dim!r}'} is not allowed: give "
             "'coslat', a DataArray over dimensions of the grid, or None (without lat_dim)."
@@ -43,6 +47,24 @@ def weights_on(layout: GridLayout, weights: Any, lat_dim: str | None) -> Floats 
     latitude = latitude_of(layout, lat_dim, "weights='coslat'")
     cosine = np.cos(np.deg2rad(_spread(layout, checked_latitude(latitude))))
     return _checked(np.sqrt(np.clip(cosine, 0.0, None)), f"weights by {latitude.name}")
+
+
+def factor_of(weights: Floats, layout: GridLayout, kept: npt.NDArray[np.intp], dtype: np.dtype[Any]) -> Floats:
+    """Factors of the cells that are columns (d,), as rows of a type are multiplied by them, and decoded ones divided.
+
+    Raises
+    ------
+    InvalidInput
+        If one of them is not finite.
+    """
+    factor = weights[kept]
+    if not np.isfinite(factor).all():
+        cell = layout.cell_names(kept[~np.isfinite(factor)][:1])[0]
+        raise InvalidInput(
+            f"the weight of the cell {cell} is not finite, but the cell has data. Give 0 to leave it out."
+        )
+    rounded: Floats = factor.astype(Cells(1, factor=factor).dtype(dtype)).astype(np.float64)
+    return rounded
 
 
 def latitude_of(layout: GridLayout, lat_dim: str | None, wanted_by: str) -> xr.DataArray:

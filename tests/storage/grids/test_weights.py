@@ -6,8 +6,8 @@ import xarray as xr
 
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.grids.grid_layout import layout_of
+from spae_dask.storage.grids.weights import weights_on
 from spae_dask.xarray import GridEncoder
-from spae_dask.xarray.weights import weights_on
 from tests.xarray.grids import field, flat
 
 COSLAT = np.repeat(np.sqrt(np.cos(np.deg2rad(np.linspace(-60.0, 60.0, 4)))), 5)
