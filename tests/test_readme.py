@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from typer.main import get_command
@@ -140,7 +141,11 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
         frame(50).assign(embedding=list(planted(50))).to_parquet("texts.parquet")
         grid = xr.Dataset(
             {"air": (("time", "lat", "lon"), planted(60).reshape(60, 4, 3))},
-            {"time": np.arange(60), "lat": [10.0, 20, 30, 40], "lon": np.arange(3) * 5.0},
+            {
+                "time": pd.date_range("2001-01-01", periods=60, freq="MS"),
+                "lat": [10.0, 20, 30, 40],
+                "lon": np.arange(3) * 5.0,
+            },
         )
         grid.to_netcdf("air.nc", engine="h5netcdf")
         numeric = list(frame(1).columns)

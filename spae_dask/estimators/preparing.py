@@ -56,7 +56,7 @@ def with_rules(params: FitParameters, source: RowBlocks) -> FitParameters:
     if weights is not None and params.scale is not False:
         raise InvalidInput(
             f"weights={weights!r} and scale cannot be combined here: scaled columns lose their weights. Leave out one "
-            "of them. Or fit GridEncoder(scale=True, weights=...) in Python, which scales before it weights."
+            "of them. GridEncoder in Python scales cells before it weights them."
         )
     return params.resolved(getattr(source, "feature_names", None), source.shape[1])
 

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -126,15 +125,9 @@ def _rows_where(
         with opened(path) as file:
             return told(*table_of(file, "obs", called))
     if path is not None:
-        import zarr
+        from spae_dask.storage.sources.store_at import root_at
 
-        from spae_dask.storage.remote.address import is_remote, parse_address
-        from spae_dask.storage.remote.remote_store import open_remote
-
-        if path.endswith((".npy", ".csv", ".tsv", ".gz", ".nc", ".parquet", ".arrow", ".feather")):
-            raise none
-        store: Any = open_remote(parse_address(path, options)) if is_remote(path) else str(Path(path).resolve())
-        x = zarr.open(store, mode="r")
+        x = root_at(path, options)
     if not hasattr(x, "attrs") or hasattr(x, "shape") or "obs" not in x:
         raise none
     return told(*table_of(x, "obs", called))

@@ -16,7 +16,7 @@ from spae_dask.errors import InvalidInput, NotFound
 from spae_dask.plain_files import beside, refuse_pipes
 from spae_dask.storage.groups import means_grid, obs_column, of_anndata
 from spae_dask.storage.readable import NETCDF, within_hdf5
-from spae_dask.storage.remote.address import is_remote, parse_address
+from spae_dask.storage.sources.store_at import root_at
 from spae_dask.storage.tables.columns import near_or_listed
 from spae_dask.storage.tables.csv_rows import SUFFIXES
 from spae_dask.storage.tables.table_files import is_table, table_files
@@ -69,7 +69,7 @@ def stored_values(path: str, names: Sequence[str]) -> list[Values]:
             with opened(path) as file:
                 return [obs_column(file, name, path) for name in names]
     elif not path.lower().endswith(NETCDF):
-        root = _root(path)
+        root = root_at(path)
         if not hasattr(root, "arrays") or not means_grid(root, None):
             return values_in_group(root, names, path)
     from spae_dask.storage.grids.xarray_files import coordinates_in
@@ -166,19 +166,6 @@ def numbers_of_file(path: str, called: str) -> npt.NDArray[np.float64]:
 def is_values_file(name: str) -> bool:
     """Return True if a text names an existing file of values, rather than a column."""
     return (name.endswith(".npy") or is_named_table(name)) and Path(name).exists()
-
-
-def _root(path: str) -> Any:
-    import zarr
-
-    if is_remote(path):
-        from spae_dask.storage.remote.remote_store import open_remote
-
-        return zarr.open(open_remote(parse_address(path)), mode="r")
-    where = path if "://" in path else str(Path(path).resolve())
-    if "://" not in where and not Path(where).is_dir():
-        return None
-    return zarr.open(where, mode="r")
 
 
 def _of_table(path: str, names: Sequence[str]) -> list[Values]:

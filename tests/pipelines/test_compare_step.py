@@ -143,9 +143,7 @@ def test_data_are_compared_on_the_part_that_is_chosen(folder):
     folder.run()
     assert losses(folder.out / "a.csv") == losses(folder.out / "b.csv")
     folder.write('output = "out"\n' + steps[0].replace('x_is = "data"', 'x_is = "factor"'))
-    with pytest.raises(
-        InvalidInput, match="'sample_dim', 'weights' of m choose a part of data"
-    ):
+    with pytest.raises(InvalidInput, match="'sample_dim', 'weights' of m choose a part of data"):
         folder.run()
 
 

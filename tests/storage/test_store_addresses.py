@@ -3,18 +3,29 @@
 import json
 import os
 import pickle
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
+import zarr
+from anndata import AnnData
+from anndata.io import write_elem
+from zarr.storage import LocalStore
 
+from spae_dask import SparseEncoder
 from spae_dask.cli.main import main
 from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
 from spae_dask.storage import checks
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.remote.address import without_secrets
+from spae_dask.xarray import GridEncoder
+from tests.xarray.grids import field
 from tests.zarr_stores import MEMBER, commit, kerchunk, repository, zipped
 
 X = np.random.default_rng(1).standard_normal((80, 6))
@@ -160,3 +171,44 @@ def test_an_output_within_the_repository_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(InvalidInput, match="is or lies inside"):
         refuse_same(f"icechunk://{tmp_path}/repo?branch=main", tmp_path / "repo" / "x.zarr")
+
+
+def address(kind: str, folder: Path, write: Callable[[Any], object]) -> str:
+    """The address of a store of a kind, in which a function has written."""
+    if kind != "icechunk":
+        write(LocalStore(folder / "made.zarr"))
+        path = str(folder / "made.zarr")
+        return path if kind == "folder" else shutil.make_archive(path, "zip", path)
+    icechunk = pytest.importorskip("icechunk")
+    made = icechunk.Repository.create(icechunk.local_filesystem_storage(str(folder / "made")))
+    session = made.writable_session("main")
+    write(session.store)
+    session.commit("made")
+    return f"icechunk://{folder}/made"
+
+
+KINDS = ("folder", "zip", "icechunk")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.filterwarnings("ignore:zarr v3 autosharding")
+def test_names_of_obs_are_known_in_every_store(kind: str, tmp_path: Path) -> None:
+    obs = pd.DataFrame({"batch": np.resize(["a", "b", "b"], 80)}, index=[f"c{i}" for i in range(80)])
+    adata = AnnData(X, obs)
+    where = address(kind, tmp_path, lambda store: write_elem(zarr.open_group(store, mode="a"), "/", adata))
+    chosen = open_matrix(where, rows="batch == 'b'")
+    np.testing.assert_array_equal(chosen.read(0), X[(obs["batch"] == "b").to_numpy()])
+    found = SparseEncoder(2, n_nonzero=3, method="batch", covariates="C(batch)").fit(where)
+    expected = SparseEncoder(2, n_nonzero=3, method="batch", covariates=obs).fit(X)
+    assert found.certificate_.loss == pytest.approx(expected.certificate_.loss, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_grids_and_their_coordinates_are_known_in_every_store(kind: str, tmp_path: Path) -> None:
+    air = field()
+    where = address(kind, tmp_path, lambda store: xr.Dataset({"air": air}).to_zarr(store, consolidated=False))
+    options = {"n_nonzero": 3, "method": "batch", "covariates": "season"}
+    found = SparseEncoder(2, **options).fit(open_matrix(where, weights="coslat"))
+    expected = GridEncoder(2, weights="coslat", **options).fit(air, "time")
+    np.testing.assert_array_equal(found.components_, expected.encoder_.components_)
+    np.testing.assert_array_equal(found.transform(where), expected.scores(air))

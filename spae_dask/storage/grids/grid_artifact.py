@@ -26,6 +26,7 @@ from spae_dask.storage.artifacts.artifact import GRID, damaged
 from spae_dask.storage.bounded import bounded
 from spae_dask.storage.grids.grid_layout import GridLayout
 from spae_dask.storage.grids.xarray_blocks import Cells, GridCells
+from spae_dask.storage.sources.store_at import root_at
 from spae_dask.storage.writing.json_and_csv import from_json, to_json
 
 FORMAT_VERSION, OF_RECIPES, OF_MATRICES = 1, 2, 3
@@ -110,7 +111,7 @@ def read_grid(path: str | Path) -> GridRecord:
         If an array is lost or is not what was written.
     """
     name = os.fsdecode(path)
-    encoder = zarr.open_group(name if "://" in name else Path(name).resolve(), mode="r")
+    encoder = root_at(name)
     group = encoder.get(GRID)
     if not isinstance(group, zarr.Group):
         raise InvalidInput(

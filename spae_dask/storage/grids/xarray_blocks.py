@@ -387,10 +387,11 @@ class GridRows:
         """Refuse numbers in cells that were left out because they held none in the first block."""
         step = max(1, (1 << 16) // left_out.size)
         for start in range(0, len(rows), step):
-            found = np.argwhere(~np.isnan(rows[start : start + step, left_out]))
-            if not found.size:
+            lacking = np.isnan(rows[start : start + step, left_out])
+            if lacking.all():
                 continue
-            row, cell = first_row + start + int(found[0, 0]), int(left_out[found[0, 1]])
+            found = np.argwhere(~lacking)[0]
+            row, cell = first_row + start + int(found[0]), int(left_out[found[1]])
             at = ", ".join(
                 f"{dim}[{place}]"
                 for dim, place in zip(self.feature_dims, np.unravel_index(cell, self._grid), strict=True)

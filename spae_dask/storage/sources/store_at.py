@@ -1,12 +1,16 @@
 """Stores of Zarr that Zarr itself does not open by their address: zipped ones, references, snapshots of Icechunk."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import zarr
 from zarr.storage import FsspecStore, ZipStore
 
 from spae_dask.storage.checks import refuse_odd_archive
+from spae_dask.storage.remote.address import is_remote, parse_address
 from spae_dask.storage.remote.icechunk_address import is_icechunk, open_snapshot, parse_icechunk, pinned
+from spae_dask.storage.remote.remote_store import open_remote
 
 ZIPPED, REFERENCES = ".zip", ".json"
 
@@ -30,3 +34,23 @@ def store_at(where: Any) -> Any:
     if where.endswith(REFERENCES) and "://" not in where:
         return FsspecStore.from_url("reference://", storage_options={"fo": where}, read_only=True)
     return where
+
+
+def root_at(path: str, options: Mapping[str, Any] | None = None) -> Any:
+    """The array or group at a path or URL, to look beside a matrix that was opened there; None if it is no store.
+
+    Parameters
+    ----------
+    path : str
+        A path, or a URL of any kind that Zarr data are read from.
+    options : mapping, optional
+        Access to a URL.
+    """
+    if is_remote(path):
+        return zarr.open(open_remote(parse_address(path, options)), mode="r")
+    if "://" in path:
+        return zarr.open(store_at(path), mode="r")
+    where = Path(path).resolve()
+    if not (where.is_dir() or where.suffix in (ZIPPED, REFERENCES)):
+        return None
+    return zarr.open(store_at(str(where)), mode="r")
