@@ -34,7 +34,8 @@ def fit_path(
     InvalidInput
         If a k or r is out of range, or the method cannot keep to candidate columns where it must.
     """
-    planned = {name: options[name] for name in (*OF_PATHS, "folds", "fold_groups", "memory_limit") if name in options}
+    names = (*OF_PATHS, "shared_support", "folds", "fold_groups", "memory_limit")
+    planned = {name: options[name] for name in names if name in options}
     if plan_path(source, n_components, n_nonzero, method=method, **planned).strategy not in CORES:
         # candidates are chosen for one k and r: those of the largest serve the others
         encoder = SparseEncoder(max(n_components), n_nonzero=max(n_nonzero), method=method, **options).fit(source)

@@ -1,6 +1,7 @@
 """From what was opened to the data of an encoder: missing values, and the recipe for raw rows."""
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,9 @@ from spae_dask.storage.sources.recipe_blocks import lazily_followed, with_recipe
 from spae_dask.storage.sources.sentinel import MissingValue, lazily_marked, with_missing
 from spae_dask.storage.sources.submatrix import beneath_choice, chosen_columns
 from spae_dask.strategies.parameters import PARAMETERS, FitParameters, is_number, is_scale_file, several
+
+if TYPE_CHECKING:
+    from spae_dask.storage.grids.xarray_blocks import GridCells
 
 LARGEST_LOG = 20.0
 """Numbers below this that are not whole are taken for logarithms: counts of e^20 do not occur."""
@@ -44,6 +48,23 @@ def prepared(source: RowBlocks, missing_value: MissingValue, recipe: RecipeLike 
     return beneath_choice(source, lambda whole: with_recipe(with_missing(whole, missing_value), steps))
 
 
+def with_positions(params: FitParameters, grid: "GridCells | None") -> FitParameters:
+    """Parameters whose least distance is between cells of a grid, if positions are not given: in km on the Earth.
+
+    Raises
+    ------
+    InvalidInput
+        If the cells have no positions, or no two of them are so far apart.
+    """
+    if grid is None or params.min_distance is None or params.positions is not None:
+        return params
+    from spae_dask.storage.grids.positions import positions_on
+
+    PARAMETERS["min_distance"].check(params.min_distance)
+    everywhere = positions_on(grid.layout, None, float(params.min_distance))
+    return replace(params, positions=tuple(everywhere[cell] for cell in grid.cells.numbers))
+
+
 def with_rules(params: FitParameters, source: RowBlocks) -> FitParameters:
     """Parameters whose rules name features by number, as the names of the data have them.
 
@@ -52,6 +73,7 @@ def with_rules(params: FitParameters, source: RowBlocks) -> FitParameters:
     InvalidInput
         If a feature is not there, or no choice can keep to the rules. If weighted cells of a grid are to be scaled.
     """
+    params = with_positions(params, getattr(source, "grid_cells", None))
     weights = asked_of(source).get("weights")
     if weights is not None and params.scale is not False:
         raise InvalidInput(

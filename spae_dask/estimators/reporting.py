@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput
+from spae_dask.estimators.applying import fitted_grid
 from spae_dask.estimators.paths import fit_path
-from spae_dask.estimators.preparing import recipe_of_fit
+from spae_dask.estimators.preparing import recipe_of_fit, with_positions
 from spae_dask.estimators.record import results_of
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
@@ -189,6 +190,7 @@ def curve_from_data(
     if encoder._params().sets_panel:  # the sizes are those of panels
         parameters |= {"shared_support": method == "polished", "n_features": None}
     k, r, params = encoder.n_components_, encoder.certificate_.n_nonzero, encoder._params_made()
+    params = with_positions(params, fitted_grid(encoder))
     params = params.with_rules(params.rules.resolved(getattr(encoder, "feature_names_in_", None), d))
     found = fit_path(
         source,

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.errors import InvalidInput
+from spae_dask.estimators.applying import fitted_grid
 from spae_dask.estimators.checkpointing import CheckpointAt, checkpoint_at
 from spae_dask.estimators.covariates import columns_beside, open_without, removed, resolved
 from spae_dask.estimators.fitted import CertificateRepr, FittedMixin
@@ -18,7 +19,7 @@ from spae_dask.estimators.folds import FREQUENCIES, frequencies_of, with_folds
 from spae_dask.estimators.panels import proof_of
 from spae_dask.estimators.planning import seed_of
 from spae_dask.estimators.plots import PlotMixin
-from spae_dask.estimators.preparing import prepared, scale_given, with_rules
+from spae_dask.estimators.preparing import prepared, scale_given, with_positions, with_rules
 from spae_dask.estimators.row_weights import with_row_weights
 from spae_dask.estimators.runtime import search_report, store_names
 from spae_dask.estimators.streams import RowStream, StreamingMixin
@@ -546,7 +547,9 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         return self._numbered(self._params_made())
 
     def _numbered(self, params: FitParameters) -> FitParameters:
-        params = params.resolved(*getattr(self, "_features", (None, self.n_features_in_)))
+        params = with_positions(params, fitted_grid(self)).resolved(
+            *getattr(self, "_features", (None, self.n_features_in_))
+        )
         columns = getattr(self, "top_features_", None)
         return params if columns is None else params.with_rules(params.rules.on(columns.tolist()))
 

@@ -9,10 +9,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.blocks import ASKED, RowBlocks, asked_of
 from spae_dask.errors import InvalidInput
-from spae_dask.estimators.applying import BY_NAME, open_rows
+from spae_dask.estimators.applying import BY_NAME, fitted_grid, open_rows
 from spae_dask.estimators.fitting import naming_declared, report_missing_chunks
 from spae_dask.estimators.planning import plan_passes
-from spae_dask.estimators.preparing import warn_of_twice
+from spae_dask.estimators.preparing import warn_of_twice, with_positions
 from spae_dask.estimators.record import found_record, now, provenance_of
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.estimators.streams import LEARNED, OF_ONE_FIT, RowStream, stream_of
@@ -43,7 +43,7 @@ def update(encoder: Any, X: Any, forget: float) -> None:
     source = open_rows(encoder, X)
     n, d = source.shape
     params = replace(encoder._params(), seed=stream.seed, keep_state=True)
-    params = params.resolved(getattr(encoder, "feature_names_in_", None), d)
+    params = with_positions(params, fitted_grid(encoder)).resolved(getattr(encoder, "feature_names_in_", None), d)
     params.check(None, d)
     dtype = None if stream.dtype is None else np.promote_types(stream.dtype, source.dtype)
     before = provenance_of(encoder)

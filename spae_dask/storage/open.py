@@ -238,7 +238,7 @@ def _dispatch(
     if columns is not None:
         if mask is not None and mask != ALL and not isinstance(mask, Usual):
             raise InvalidInput(f"columns={list(columns)} and mask={mask!r} both choose columns. Give one of them.")
-        return under_columns(_dispatch(x, array, None, ALL, how, storage_options, decode), columns)
+        return under_columns(_dispatch(x, array, None, Usual(ALL), how, storage_options, decode), columns)
     if isinstance(x, str) and is_remote(x):
         return open_address(parse_address(x, storage_options), array, mask, how, decode=decode)
     if isinstance(x, str):

@@ -84,7 +84,7 @@ def test_a_second_run_has_nothing_to_do_but_plan(ran, capsys):
     capsys.readouterr()
     assert main(["run", str(ran.toml), "-q", "--json"]) == 0
     steps = json.loads(capsys.readouterr().out)["steps"]
-    assert len(steps) >= 8
+    assert len(steps) >= 7
     assert [each["kind"] for each in steps if each["status"] != "skipped"] == ["plan"]
 
 

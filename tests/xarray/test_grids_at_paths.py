@@ -11,7 +11,7 @@ import xarray as xr
 
 from spae_dask import SparseEncoder, evaluate, load_encoder, open_matrix, plan
 from spae_dask.errors import InvalidInput, NonFiniteInput, NotFound, OtherCheckpoint, SpaeWarning
-from spae_dask.estimators.reporting import grid_maps
+from spae_dask.estimators.reporting import curve_from_data, grid_maps
 from spae_dask.estimators.saved import save_encoder
 from spae_dask.storage.grids import xarray_blocks, xarray_files
 from spae_dask.xarray import GridEncoder
@@ -233,3 +233,38 @@ def test_a_changed_grid_is_noticed_by_a_resumed_fit(tmp_path: Path) -> None:
     other = written(dataset() + 1.0, tmp_path)
     with pytest.raises(OtherCheckpoint, match=r"chunk 'c/0/0/0' of .*air was written again"):
         encoder(checkpoint=str(tmp_path / "c"), missing="mean").fit(other)
+
+
+@pytest.mark.parametrize("more", [{}, {"exclude": ["lat=60.0*"]}], ids=str)
+def test_a_least_distance_is_in_kilometres_on_the_earth(tmp_path: Path, more: dict[str, Any]) -> None:
+    path = written(dataset(), tmp_path)
+    options = {"n_features": 4, "min_distance": 2500.0, "keep_state": False, **more}
+    expected = GridEncoder(2, weights="coslat", **options).fit(dataset()["air"], "time")
+    found = SparseEncoder(2, **options).fit(open_matrix(path, weights="coslat"))
+    np.testing.assert_array_equal(found.components_, expected.encoder_.components_)
+    save_encoder(found, tmp_path / "E.zarr")
+    curve, _ = curve_from_data(load_encoder(tmp_path / "E.zarr"), open_matrix(path, weights="coslat"))
+    assert curve.points
+    with pytest.raises(InvalidInput, match="half of the circumference of the Earth"):
+        SparseEncoder(2, n_features=4, min_distance=21000.0).fit(path)
+
+
+def test_rows_are_added_under_the_rules_of_a_grid(tmp_path: Path) -> None:
+    path = written(dataset(), tmp_path)
+    options = {"n_features": 4, "min_distance": 2500.0}
+    save_encoder(SparseEncoder(2, keep_state=True, **options).fit(path), tmp_path / "E.zarr")
+    twice = load_encoder(tmp_path / "E.zarr").update(path)
+    both = xr.concat([dataset()["air"].transpose("time", ...)] * 2, "time")
+    expected = GridEncoder(2, **options).fit(both, "time")
+    assert twice.certificate_.loss == pytest.approx(expected.certificate_.loss, rel=1e-9)
+    np.testing.assert_array_equal(twice.selected_features_, expected.encoder_.selected_features_)
+
+
+def test_cells_chosen_by_name_are_those_with_data(tmp_path: Path) -> None:
+    source = open_matrix(written(dataset(), tmp_path), columns=["lat=-60.0*", "lat=60.0*"])
+    expected = flat(dataset()["air"], "lat", "lon")[:, [0, 1, 2, 4, *range(15, 17), 18, 19]]
+    np.testing.assert_array_equal(source.read(0), expected)
+    found = encoder().fit(source)
+    np.testing.assert_array_equal(
+        np.asarray(found.transform(written(dataset(), tmp_path, "scipy"))), np.asarray(found.transform(source))
+    )

@@ -200,7 +200,7 @@ def _kept(
     """Cells to take, the name of what chose them, and those left out of which not all was looked at."""
     unread = None
     usual = mask is None or (isinstance(mask, Usual) and mask not in dataset.variables) or mask == WITH_DATA
-    if mask == ALL or (usual and rows.dtype.kind != "f"):
+    if (mask == ALL and not usual) or (usual and rows.dtype.kind != "f"):
         wanted, chosen_by = np.ones(layout.n_cells, dtype=bool), None
     elif usual:
         through = through or total_nbytes(rows) <= LOOKED_NBYTES
