@@ -223,6 +223,11 @@ class GridRows:
         return math.prod(self.variable.sizes[dim] for dim in self.sample_dims), self.cells.d
 
     @property
+    def n_entries(self) -> int:
+        """Entries of the variable, all cells."""
+        return int(self.variable.size)
+
+    @property
     def dtype(self) -> np.dtype[np.generic]:
         """Type of the entries."""
         return self.cells.dtype(self.variable.dtype)

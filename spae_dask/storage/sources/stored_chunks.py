@@ -92,7 +92,8 @@ class CheckedSource(NamedTuple):
         The source. Reading it, here or in another process, ends with a ``StorageError`` where a chunk is missed that
         was stored; so it does for Zarr arrays beneath a dask array or an xarray variable.
     chunks : ChunkCount or None
-        Census of the source's own arrays; None if it is not in a Zarr store, or the store cannot be listed.
+        Census of the arrays that are all of the source; None if none are, or their store cannot be listed. An array
+        beneath a graph or a variable is all of it if it has as many entries.
     snapshot : Snapshot
         Stored objects of the array.
     """
@@ -130,13 +131,15 @@ def check_chunks(source: RowBlocks, *, deep: bool = False) -> CheckedSource:
     Inner chunks of shards are counted too if the shards are few and on a disk, or with ``deep`` anyway.
     """
     counts: list[tuple[str, ChunkCount]] = []
+    sizes: list[int] = []
 
     def counted(array: ZarrArray, objects: StoredObjects) -> ZarrArray:
+        sizes.append(array.size)
         counts.append((array.basename, _counts_of(array, objects, deep=deep)))
         return with_checked_store(array, objects.numbers)
 
     visited = _visit(source, counted)
-    whole = _is_zarr(source) and counts and len(counts) == visited.n_arrays
+    whole = counts and len(counts) == visited.n_arrays and (_is_zarr(source) or sizes == [_n_entries(source)])
     return CheckedSource(visited.source, _together(counts) if whole else None, Snapshot(tuple(visited.parts)))
 
 
@@ -192,6 +195,13 @@ def _visit(source: RowBlocks, listed: Callable[[ZarrArray, StoredObjects], ZarrA
 def _is_zarr(source: RowBlocks) -> bool:
     """True for a source of Zarr arrays of its own, which are all of it."""
     return isinstance(_beneath(source), ZarrBlocks | CompressedBlocks)
+
+
+def _n_entries(source: RowBlocks) -> float:
+    """Entries that a source reads, with those of its rows that it leaves out."""
+    beneath = _beneath(source)
+    n_entries: float = getattr(beneath, "n_entries", math.prod(beneath.shape))
+    return n_entries
 
 
 def _beneath(source: RowBlocks) -> RowBlocks:

@@ -1,17 +1,23 @@
 """Counting the chunks that are stored."""
 
+import shutil
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
+import xarray as xr
 import zarr
 
-from spae_dask.errors import InvalidInput
+from spae_dask import SparseEncoder
+from spae_dask.errors import InvalidInput, MissingChunksWarning
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sources.stored_chunks import count_stored
+from spae_dask.storage.sources.stored_chunks import check_chunks, count_stored
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
+from spae_dask.xarray import GridEncoder
 
 X = 1.0 + np.arange(600.0).reshape(60, 10)
 
@@ -128,3 +134,47 @@ def test_what_is_no_chunk_of_the_array_is_not_counted(tmp_path: Path) -> None:
     chunks = count_stored(zarr.open_array(str(path)))
     assert chunks is not None
     assert (chunks.n_missing, chunks.first_missing) == (1, ("c/1/0",))
+
+
+@pytest.fixture
+def cube(tmp_path: Path) -> Path:
+    """A dataset whose integers have lost a chunk."""
+    values = np.arange(1, 241, dtype="i2").reshape(24, 2, 5)
+    made = xr.Dataset({"t": (("time", "lat", "lon"), values)}, {"time": np.arange(24)})
+    made.chunk(time=6).to_zarr(tmp_path / "cube.zarr", consolidated=False)
+    shutil.rmtree(tmp_path / "cube.zarr" / "t" / "c" / "2")
+    return tmp_path / "cube.zarr"
+
+
+def lazily(cube: Path, chunks: dict[str, int] | None) -> xr.DataArray:
+    return xr.open_zarr(cube, chunks=chunks, consolidated=False)["t"]
+
+
+ALL: dict[str, Callable[[Path], Any]] = {
+    "a path": lambda cube: open_matrix(cube, sample_dim="time"),
+    "a dask array": lambda cube: da.from_zarr(cube / "t").reshape(24, 10),
+    "numbers made of them": lambda cube: 2.0 * da.from_zarr(cube / "t").reshape(24, 10),
+}
+PARTS: dict[str, Callable[[Path], Any]] = {
+    "columns": lambda cube: da.from_zarr(cube / "t").reshape(24, 10)[:, :3],
+    "rows": lambda cube: da.from_zarr(cube / "t").reshape(24, 10)[:12],
+}
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_lost_chunk_beneath_a_graph_or_a_grid_is_told_of(cube: Path, kind: str) -> None:
+    with pytest.warns(MissingChunksWarning, match=r"1 of 4 chunks are not stored and read as 0 \(first: c/2/0/0\)"):
+        found = SparseEncoder(2, n_nonzero=3, method="batch").fit(ALL[kind](cube))
+    assert "1 of 4 chunks" in str(found.certificate_.missing_chunks)
+
+
+@pytest.mark.parametrize("chunks", [None, {}])
+def test_a_grid_encoder_is_told_of_it_too(cube: Path, chunks: dict[str, int] | None) -> None:
+    with pytest.warns(MissingChunksWarning, match="1 of 4 chunks"):
+        GridEncoder(2, n_nonzero=3, method="batch").fit(lazily(cube, chunks))
+    GridEncoder(2, n_nonzero=3, method="batch").fit(lazily(cube, chunks)[:, :1])  # a part, which may leave it out
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_a_part_of_an_array_may_leave_out_the_chunk(cube: Path, kind: str) -> None:
+    assert check_chunks(open_matrix(PARTS[kind](cube))).chunks is None
