@@ -227,6 +227,13 @@ class GridRows:
         """Entries of the variable, all cells."""
         return int(self.variable.size)
 
+    def is_gap(self, fill_value: Any) -> bool:
+        """Return True if a chunk that is not stored reads as NaN, and some cells are left out, as land is."""
+        if self.cells.kept is None:
+            return False
+        stored = self.variable.encoding.get("_FillValue")
+        return bool(fill_value != fill_value or (stored is not None and fill_value == stored))
+
     @property
     def dtype(self) -> np.dtype[np.generic]:
         """Type of the entries."""

@@ -140,7 +140,11 @@ def check_chunks(source: RowBlocks, *, deep: bool = False) -> CheckedSource:
 
     visited = _visit(source, counted)
     whole = counts and len(counts) == visited.n_arrays and (_is_zarr(source) or sizes == [_n_entries(source)])
-    return CheckedSource(visited.source, _together(counts) if whole else None, Snapshot(tuple(visited.parts)))
+    chunks = _together(counts) if whole else None
+    is_gap: Callable[[object], bool] = getattr(_beneath(source), "is_gap", lambda _: False)
+    if chunks is not None and chunks.n_absent and is_gap(chunks.fill_value):
+        chunks = None  # writers leave out tiles of land, and NaN elsewhere is refused or filled as the user asks
+    return CheckedSource(visited.source, chunks, Snapshot(tuple(visited.parts)))
 
 
 def listing_nbytes(source: RowBlocks) -> int:
