@@ -12,6 +12,7 @@ from spae_dask.pipelines.schema import Compare, Input, Step
 from spae_dask.pipelines.steps import KINDS
 from spae_dask.plain_files import beside
 from spae_dask.rules import RULES
+from spae_dask.storage.readable import grid_files
 from spae_dask.storage.writing.output_paths import local_path, refuse_same
 from spae_dask.toml.file import Problem, TomlFile, checked_table
 from spae_dask.toml.lines import KeyPath
@@ -192,7 +193,7 @@ def _resolve(
     maker = written.get(path.resolve())
     if maker is not None:
         raise InvalidInput(f"{given.value!r} is the output of a step of this pipeline. Write '@{maker}'.")
-    if not path.exists():
+    if not path.exists() and grid_files(str(path)) is None:
         built_in = f" Built in are {', '.join(BUILT_IN)}." if isinstance(step, Compare) else ""
         raise InvalidInput(
             f"there is nothing at {path}.{beside(path)} Give a path relative to the folder of this file, or "

@@ -21,6 +21,7 @@ from spae_dask.storage.artifacts.artifact_reading import encoder_fingerprint
 from spae_dask.storage.artifacts.fingerprint import fingerprint, path_fingerprint
 from spae_dask.storage.genetics import companions
 from spae_dask.storage.open import open_matrix
+from spae_dask.storage.readable import grid_files
 from spae_dask.storage.sources.stored_chunks import check_chunks
 from spae_dask.storage.writing.json_and_csv import from_json, to_json
 from spae_dask.storage.writing.publish import publish
@@ -102,7 +103,7 @@ def _fingerprint(file: str, given: Input) -> str:
         source = open_matrix(file, **given.which)
         return f"{fingerprint(source)} {check_chunks(source).snapshot.digest}"
     try:
-        return " ".join(path_fingerprint(each) for each in (file, *companions(file)))
+        return " ".join(path_fingerprint(each) for each in (*(grid_files(file) or (file,)), *companions(file)))
     except OSError as error:
         raise StorageError(
             f"{file} cannot be read: {error.strerror}. Check that it exists and that you may read it."

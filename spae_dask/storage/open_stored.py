@@ -20,6 +20,7 @@ from spae_dask.storage.readable import (
     check_blocks,
     check_objects,
     check_two_dimensional,
+    grid_files,
     many_files,
     refuse_unread,
     within_hdf5,
@@ -126,7 +127,7 @@ def open_path(
         return open_genotypes(path, array, decode=decode)
     if within_hdf5(path) is not None:
         return _open_h5(path, array, mask, how, decode=decode)
-    if path.lower().endswith(NETCDF):
+    if path.lower().endswith(NETCDF) or grid_files(path) is not None:
         refuse_pipes(path)
         return open_grid_at(str(Path(path).resolve()), array, mask, how, decode=decode)
     if not Path(path).is_dir():

@@ -1,6 +1,7 @@
 """Names of the kinds of data that can be read as a matrix, and checks that hold for all of them."""
 
 import math
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ HDF5 = (".h5ad", ".h5mu", ".h5", ".hdf5")
 NETCDF = (".nc", ".nc4", ".cdf", ".netcdf")
 GRIB = (".grib", ".grb", ".grib2", ".grb2")
 """Ends of the names of files that hold grids."""
+
+METADATA = ("zarr.json", ".zgroup", ".zarray")
+"""Files that make a folder a store of Zarr."""
 
 UNREAD = {
     (".mtx", ".mtx.gz"): "Read its folder with scanpy.read_10x_mtx(folder), and write it with .write_h5ad(...)",
@@ -84,27 +88,41 @@ def refuse_unread(path: str) -> None:
             raise InvalidInput(f"{path} is of a format that is not read. {advice}.")
 
 
-def many_files(path: str) -> InvalidInput | None:
-    """The error for a local path that leads to nothing readable, if it is a pattern of names or a folder of grids.
+def grid_files(path: str) -> tuple[str, ...] | None:
+    """Files of grids that a pattern of names matches, or that are in a folder, in the order of the numbers in names.
 
-    It has the way to read them together. A folder is listed for that, and a store may have millions of files: ask only
-    where nothing else could be opened.
+    None if the path is one of a file or a store. Metadata tell a store, whose folder may have millions of files.
     """
-    folder = Path(path)
-    if folder.is_dir():
-        many = next((f"*{each.suffix}" for each in folder.iterdir() if each.suffix.lower() in (*NETCDF, *GRIB)), None)
-        if many is None:
+    place = Path(path)
+    if place.is_dir():
+        if any((place / name).exists() for name in METADATA):
             return None
-        found = f"{path} is a folder of grids, which commands read only one at a time"
-        path = str(folder / many)
-    elif not folder.exists() and any(each in path for each in "*?["):
-        found = f"{path} is a pattern of names, but commands read one file or store"
+        found = [str(each) for each in place.iterdir() if each.suffix.lower() in NETCDF]
+    elif not place.exists() and any(each in path for each in "*?["):
+        found = [each for each in glob(path, recursive=True) if Path(each).suffix.lower() in (*NETCDF, ".zarr")]
     else:
         return None
-    return InvalidInput(
-        f"{found}. Open grids in Python as one dataset, xarray.open_mfdataset({path!r}), and fit a GridEncoder. Or "
-        "write that dataset as Zarr with .to_zarr(...)."
-    )
+    from dask.utils import natural_sort_key
+
+    return tuple(sorted(found, key=natural_sort_key)) or None
+
+
+def many_files(path: str) -> InvalidInput | None:
+    """The error for a local path that leads to nothing readable, if it is a pattern of names or a folder of GRIB."""
+    folder = Path(path)
+    if folder.is_dir():
+        if not any(each.suffix.lower() in GRIB for each in folder.iterdir()):
+            return None
+        return InvalidInput(
+            f"{path} is a folder of GRIB files, which are not read. Open them in Python with xarray and cfgrib, and "
+            "fit a GridEncoder. Or write that dataset as Zarr with .to_zarr(...)."
+        )
+    if not folder.exists() and any(each in path for each in "*?["):
+        return InvalidInput(
+            f"{path} is a pattern of names that no grid matches. Only files of grids ({', '.join(NETCDF)}, .zarr) are "
+            "read together. Give one file, store or folder."
+        )
+    return None
 
 
 def check_objects(grid: tuple[int, ...], name: str) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from spae_dask.errors import InvalidInput, NotFound
 from spae_dask.plain_files import beside, refuse_pipes
 from spae_dask.storage.groups import means_grid, obs_column, of_anndata
-from spae_dask.storage.readable import NETCDF, within_hdf5
+from spae_dask.storage.readable import NETCDF, grid_files, within_hdf5
 from spae_dask.storage.sources.store_at import root_at
 from spae_dask.storage.tables.columns import near_or_listed
 from spae_dask.storage.tables.csv_rows import SUFFIXES
@@ -68,7 +68,7 @@ def stored_values(path: str, names: Sequence[str]) -> list[Values]:
         if not is_grid(path, None):
             with opened(path) as file:
                 return [obs_column(file, name, path) for name in names]
-    elif not path.lower().endswith(NETCDF):
+    elif not path.lower().endswith(NETCDF) and grid_files(path) is None:
         root = root_at(path)
         if not hasattr(root, "arrays") or not means_grid(root, None):
             return values_in_group(root, names, path)

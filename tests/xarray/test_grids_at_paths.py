@@ -10,10 +10,12 @@ import pytest
 import xarray as xr
 
 from spae_dask import SparseEncoder, evaluate, load_encoder, open_matrix, plan
-from spae_dask.errors import InvalidInput, NonFiniteInput, NotFound, OtherCheckpoint, SpaeWarning
+from spae_dask.errors import DataChanged, InvalidInput, NonFiniteInput, NotFound, OtherCheckpoint, SpaeWarning
 from spae_dask.estimators.reporting import curve_from_data, grid_maps
 from spae_dask.estimators.saved import save_encoder
+from spae_dask.recipes import recipe_of
 from spae_dask.storage.grids import xarray_blocks, xarray_files
+from spae_dask.storage.sources.stored_chunks import check_chunks
 from spae_dask.xarray import GridEncoder
 from tests.xarray.grids import field, flat
 
@@ -130,7 +132,7 @@ def test_other_grids_and_other_choices_are_refused(tmp_path: Path) -> None:
     moved = dataset().assign_coords(lat=dataset()["lat"] + 1.0)
     with pytest.raises(InvalidInput, match="on another grid than the encoder"):
         found.transform(written(moved, tmp_path / "other"))
-    with pytest.raises(InvalidInput, match=r"has 3 values of lat, but the encoder was fitted on 4"):
+    with pytest.raises(InvalidInput, match=r"has 3 values of lat, but the encoder has 4"):
         found.transform(written(dataset().isel(lat=slice(3)), tmp_path / "fewer"))
     np.save(tmp_path / "x.npy", np.ones((5, 17)))
     with pytest.warns(SpaeWarning, match="weighted already"):
@@ -268,3 +270,68 @@ def test_cells_chosen_by_name_are_those_with_data(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         np.asarray(found.transform(written(dataset(), tmp_path, "scipy"))), np.asarray(found.transform(source))
     )
+
+
+def in_parts(made: xr.Dataset, folder: Path, kind: str = "h5netcdf", first: int = 8) -> str:
+    """The dataset in files of seven samples each, which the order of their names does not follow."""
+    for number, start in enumerate(range(0, made.sizes["time"], 7)):
+        part = made.isel(time=slice(start, start + 7))
+        name = f"part-{(number + first) % 9}"
+        units = {"time": {"units": f"hours since {str(part['time'].values[0])[:10]}"}}
+        if kind == "zarr":
+            part.to_zarr(folder / f"{name}.zarr", encoding=units, consolidated=False)
+        else:
+            part.to_netcdf(folder / f"{name}.nc", engine=kind, encoding=units)
+    return str(folder)
+
+
+@pytest.mark.parametrize(("kind", "pattern"), [("h5netcdf", ""), ("scipy", "/part-*.nc"), ("zarr", "/*.zarr")])
+def test_many_files_are_one_grid_in_the_order_of_their_times(tmp_path: Path, kind: str, pattern: str) -> None:
+    where, options = in_parts(dataset(), tmp_path, kind) + pattern, {"recipe": "sqrt", "covariates": "C(time.month)"}
+    source = open_matrix(where, array="air", weights="coslat")
+    assert source.shape == (60, int((~LAND).sum()))
+    expected = on_grid(weights="coslat", **options).fit(dataset()["air"], "time")
+    found = encoder(**options).fit(source)
+    assert found.certificate_.loss == pytest.approx(expected.certificate_.loss, rel=1e-12)
+    np.testing.assert_allclose(found.components_, expected.encoder_.components_, atol=1e-9)
+    save_encoder(found, tmp_path / "E.encoder")
+    scores = GridEncoder.load(tmp_path / "E.encoder").scores(dataset()["air"])
+    codes = load_encoder(tmp_path / "E.encoder").transform(where)
+    np.testing.assert_allclose(np.asarray(codes), scores.values, atol=1e-12)
+
+
+@pytest.mark.usefixtures("large")
+def test_blocks_of_many_files_name_the_row_among_all(tmp_path: Path) -> None:
+    made = dataset()
+    made["air"].transpose("time", "lat", "lon").values[50, 0, 0] = -1.0
+    where = in_parts(made, tmp_path)
+    with pytest.raises(InvalidInput, match="numbers of at least 0") as caught:
+        list(map(open_matrix(where).followed(recipe_of("sqrt")).read, range(9)))  # type: ignore[attr-defined]
+    assert caught.value.place == (50, 0)
+    with pytest.raises(IndexError):
+        open_matrix(where).read(9)
+
+
+def test_files_of_another_grid_or_another_variable_are_named(tmp_path: Path) -> None:
+    where = in_parts(dataset(), tmp_path)
+    odd = tmp_path / "part-3.nc"
+    whole = xr.load_dataset(odd)
+    whole.assign_coords(lat=whole["lat"] + 1.0).to_netcdf(odd, engine="h5netcdf")
+    with pytest.raises(InvalidInput, match=r"is on another grid than .*part-8\.nc: value 0 of lat"):
+        open_matrix(where)
+    whole.isel(lat=slice(3)).to_netcdf(odd, engine="h5netcdf")
+    with pytest.raises(InvalidInput, match=r"has 3 values of lat, but .*part-8\.nc has 4"):
+        open_matrix(where)
+    whole.drop_vars("air").to_netcdf(odd, engine="h5netcdf")
+    with pytest.raises(NotFound, match=r"part-3\.nc has no variable 'air'"):
+        open_matrix(where)
+
+
+def test_a_file_that_changes_during_a_run_is_noticed(tmp_path: Path) -> None:
+    where = in_parts(dataset(), tmp_path)
+    checked = check_chunks(open_matrix(where))
+    whole = xr.load_dataset(tmp_path / "part-3.nc")
+    (whole + 1.0).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
+    (tmp_path / "other.nc").replace(tmp_path / "part-3.nc")
+    with pytest.raises(DataChanged, match=r"part-3\.nc"):
+        checked.refuse_changed()

@@ -1,5 +1,6 @@
 """Folders of many small netCDF files, as xarray opens them."""
 
+import gc
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,7 @@ def test_many_files_are_one_grid_and_few_are_open(n_files: int, kept_open: int, 
     for i in range(n_files):
         grid[i * DAYS : (i + 1) * DAYS].to_netcdf(tmp_path / f"day-{i:03}.nc", engine="h5netcdf")
 
+    gc.collect()  # files that other tests left open
     process, most = psutil.Process(), 0
     before = process.num_fds()
 

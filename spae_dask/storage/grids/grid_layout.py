@@ -90,8 +90,10 @@ class GridLayout:
         )
         return made.transpose(*leading, *(dim for dim in self.dims if dim in self.feature_dims))
 
-    def checked(self, array: xr.DataArray) -> tuple[xr.DataArray, tuple[str, ...]]:
+    def checked(self, array: xr.DataArray, other: str = "the encoder") -> tuple[xr.DataArray, tuple[str, ...]]:
         """The array, and those of its dimensions that are not the grid's: its samples.
+
+        ``other`` names what has this layout in messages.
 
         Raises
         ------
@@ -102,21 +104,21 @@ class GridLayout:
         for dim, size in zip(self.feature_dims, self.shape, strict=True):
             if dim not in array.dims:
                 raise InvalidInput(
-                    f"{name_of(array)} lacks the dimension {dim!r}, but the encoder was fitted on cells of "
+                    f"{name_of(array)} lacks the dimension {dim!r}, but {other} has cells of "
                     f"{', '.join(self.feature_dims)}. Rename its dimensions, or give data of the same kind."
                 )
             if array.sizes[dim] != size:
                 raise InvalidInput(
-                    f"{name_of(array)} has {array.sizes[dim]} values of {dim}, but the encoder was fitted on "
-                    f"{size}. Give data on the same grid."
+                    f"{name_of(array)} has {array.sizes[dim]} values of {dim}, but {other} has {size}. Give data on "
+                    "the same grid."
                 )
         for name, coord in self.coords.coords.items():
             if name not in array.coords:
                 continue
-            other = array.coords[name]
+            given = array.coords[name]
             # a coordinate that dask would have to compute is not: what is applied lazily stays lazy
-            if coord.ndim and set(other.dims) == set(coord.dims) and other.chunks is None:
-                _refuse_other_places(array, coord)
+            if coord.ndim and set(given.dims) == set(coord.dims) and given.chunks is None:
+                _refuse_other_places(array, coord, other)
         return array, tuple(str(dim) for dim in array.dims if dim not in self.feature_dims)
 
 
@@ -200,9 +202,11 @@ def time_dim(array: xr.DataArray) -> str:
 
 
 def _is_time(array: xr.DataArray, dim: str) -> bool:
-    if dim not in array.coords:
-        return False
-    coord = array.coords[dim]
+    return dim in array.coords and is_time(array.coords[dim])
+
+
+def is_time(coord: xr.DataArray) -> bool:
+    """Return True for a coordinate of time, by its type or its CF attributes."""
     attrs = coord.attrs
     if coord.dtype.kind == "M" or attrs.get("standard_name") == "time" or attrs.get("axis") == "T":
         return True
@@ -256,8 +260,8 @@ def _as_tuple(names: str | Sequence[str]) -> tuple[str, ...]:
     return wanted
 
 
-def _refuse_other_places(array: xr.DataArray, coord: xr.DataArray) -> None:
-    """Refuse an array one of whose coordinates has other values than the encoder's."""
+def _refuse_other_places(array: xr.DataArray, coord: xr.DataArray, other: str) -> None:
+    """Refuse an array one of whose coordinates has other values than those of the layout."""
     expected, given = coord.values, array.coords[coord.name].transpose(*coord.dims).values
     if "f" in (given.dtype.kind, expected.dtype.kind) and {given.dtype.kind, expected.dtype.kind} <= set("fiu"):
         same = np.isclose(given, expected, rtol=0, atol=_same_place(coord), equal_nan=True)
@@ -267,7 +271,7 @@ def _refuse_other_places(array: xr.DataArray, coord: xr.DataArray) -> None:
         at = tuple(int(place) for place in np.argwhere(~same)[0])
         hint = " It is the same backwards." if np.array_equal(np.flip(given), expected) else ""
         raise InvalidInput(
-            f"{name_of(array)} is on another grid than the encoder: value {', '.join(map(str, at))} of "
+            f"{name_of(array)} is on another grid than {other}: value {', '.join(map(str, at))} of "
             f"{coord.name} is {_label(given[at])}, not {_label(expected[at])}.{hint} Select, sort or "
             f"interpolate to the same places: da.sel({coord.dims[0]}=...)."
         )

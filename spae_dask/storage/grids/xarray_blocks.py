@@ -164,8 +164,50 @@ def refuse_of_rows(recipe: Recipe) -> None:
         )
 
 
+class OfGrid:
+    """A source whose columns are cells of a grid: steps for its entries, which come before weights."""
+
+    cells: Cells
+    layout: GridLayout | None
+    feature_names: tuple[str, ...] | None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the layout."""
+        return {**vars(self), "layout": None}
+
+    def changed(self, **fields: Any) -> Any:
+        """The same with other fields."""
+        raise NotImplementedError
+
+    def taken(self, columns: npt.NDArray[np.intp]) -> Any:
+        """Some of the columns, ascending."""
+        names = None if self.feature_names is None else tuple(self.feature_names[column] for column in columns)
+        return self.changed(cells=self.cells.taken(columns), feature_names=names)
+
+    def marked(self, missing_value: MissingValue) -> Any:
+        """The same with NaN in place of numbers that stand for it."""
+        return self.changed(cells=replace(self.cells, missing_value=missing_value))
+
+    def followed(self, recipe: Recipe) -> Any:
+        """The same with a recipe followed.
+
+        Raises
+        ------
+        InvalidInput
+            If the recipe adds up the cells of a sample.
+        """
+        refuse_of_rows(recipe)
+        return self.changed(cells=replace(self.cells, recipe=recipe))
+
+    @property
+    def grid_cells(self) -> GridCells | None:
+        """Its cells as an encoder keeps them, which marks missing values and follows the recipe itself."""
+        plain = replace(self.cells, missing_value=None, recipe=None)
+        return None if self.layout is None else GridCells(self.layout, plain)
+
+
 @dataclass(frozen=True, eq=False)
-class GridRows:
+class GridRows(OfGrid):
     """An array read in blocks along its first sample dimension.
 
     Parameters
@@ -207,10 +249,6 @@ class GridRows:
     left_out: npt.NDArray[np.intp] | None = None
     passed_over: tuple[str, ...] = ()
     layout: GridLayout | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return all but the layout."""
-        return {**vars(self), "layout": None}
 
     @property
     def recipe(self) -> Recipe | None:
@@ -414,36 +452,11 @@ class GridRows:
                 "Or take all of them, and fill the gaps: --mask none --missing mean."
             )
 
-    def taken(self, columns: npt.NDArray[np.intp]) -> "GridRows":
-        """Some of the columns, ascending."""
-        names = None if self.feature_names is None else tuple(self.feature_names[column] for column in columns)
-        return replace(self, cells=self.cells.taken(columns), feature_names=names)
-
-    def marked(self, missing_value: MissingValue) -> "GridRows":
-        """The same with NaN in place of numbers that stand for it, before cells are weighted."""
-        return self._with(replace(self.cells, missing_value=missing_value))
-
-    def followed(self, recipe: Recipe) -> "GridRows":
-        """The same with a recipe followed, before cells are weighted.
-
-        Raises
-        ------
-        InvalidInput
-            If the recipe adds up the cells of a sample.
-        """
-        refuse_of_rows(recipe)
-        return self._with(replace(self.cells, recipe=recipe))
-
-    def _with(self, cells: Cells) -> "GridRows":
-        same = replace(self, cells=cells)
+    def changed(self, **fields: Any) -> "GridRows":
+        """The same with other fields."""
+        same = replace(self, **fields)
         remember(same, **asked_of(self))
         return same
-
-    @property
-    def grid_cells(self) -> GridCells | None:
-        """Its cells as an encoder keeps them, which marks missing values and follows the recipe itself."""
-        plain = replace(self.cells, missing_value=None, recipe=None)
-        return None if self.layout is None else GridCells(self.layout, plain)
 
     def describe(self) -> str:
         """Name for messages."""

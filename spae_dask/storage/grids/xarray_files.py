@@ -9,17 +9,18 @@ import numpy as np
 import xarray as xr
 import zarr
 
-from spae_dask.blocks import remember, total_nbytes
+from spae_dask.blocks import column_groups, remember, total_nbytes
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, NotFound, SpaeError, StorageError
 from spae_dask.plain_files import beside
 from spae_dask.quantities import format_nbytes
 from spae_dask.storage.bounded import bounded
 from spae_dask.storage.checks import refuse_code
-from spae_dask.storage.grids.grid_layout import GridLayout, Ints, coordinate_of, layout_of
+from spae_dask.storage.grids.grid_files import GridFiles, as_one
+from spae_dask.storage.grids.grid_layout import GridLayout, Ints, coordinate_of, is_time, layout_of
 from spae_dask.storage.grids.weights import COSLAT, factor_of, weights_on
 from spae_dask.storage.grids.xarray_blocks import Cells, GridCells, GridRows, rows_of
 from spae_dask.storage.masks import ALL, WITH_DATA, Usual
-from spae_dask.storage.readable import check_blocks, many_files
+from spae_dask.storage.readable import check_blocks, grid_files, many_files
 from spae_dask.storage.remote.address import is_remote, parse_address
 from spae_dask.storage.remote.icechunk_address import is_icechunk
 from spae_dask.storage.remote.remote_store import open_remote
@@ -41,13 +42,13 @@ class OpenedGrid:
 
     Attributes
     ----------
-    rows : GridRows
+    rows : GridRows or GridFiles
         The cells that were chosen, under their names.
     notes : tuple of str
         Notes for the user: the variable and dimension that were taken, and the number of cells left out.
     """
 
-    rows: GridRows
+    rows: GridRows | GridFiles
     notes: tuple[str, ...]
 
 
@@ -99,12 +100,19 @@ def open_grid(
     StorageError
         If it cannot be read.
     """
-    dataset = _opened(path, decode=decode, store=store)
-    array = _chosen(dataset, variable, path)
+    files = _in_order(path, decode=decode, store=store)
+    first, dataset = files[0]
+    array = _chosen(dataset, variable, first)
     layout = layout_of(array, _without_commas(sample_dim))
-    rows = _rows(array, path, layout, layout.sample_dims, Cells(layout.n_cells), decode=decode)
+    parts = []
+    for file, opened in files:
+        part, samples = layout.checked(_chosen(opened, variable or str(array.name), file), first)
+        if set(samples) != set(layout.sample_dims):
+            raise InvalidInput(f"{file} has samples along {samples}, but {first} along {layout.sample_dims}.")
+        parts.append(_rows(part, file, layout, layout.sample_dims, Cells(layout.n_cells), decode=decode))
+    rows = as_one(parts, f"{path}/{array.name}")
     if budget is not None:
-        rows = replace(rows, target_nbytes=share_of(budget), max_nbytes=share_of(budget))
+        rows = rows.changed(target_nbytes=share_of(budget), max_nbytes=share_of(budget))
         _refuse_large(rows, budget)
     given = _weights(dataset, layout, weights)
     kept, chosen_by, unread = _kept(dataset, layout, rows, mask, given, through=budget is not None)
@@ -117,7 +125,7 @@ def open_grid(
     cells = Cells(layout.n_cells, None if kept.size == layout.n_cells else kept)
     if given is not None:
         cells = replace(cells, factor=factor_of(given, layout, kept, rows.dtype))
-    rows = replace(rows, cells=cells, feature_names=layout.cell_names(kept), left_out=unread, layout=layout)
+    rows = rows.changed(cells=cells, feature_names=layout.cell_names(kept), left_out=unread, layout=layout)
     remember(
         rows,
         mask=chosen_by,
@@ -130,7 +138,7 @@ def open_grid(
 
 def open_like_grid(
     path: str, fitted: GridCells, *, variable: str | None = None, decode: bool = True, store: Any = None
-) -> GridRows:
+) -> GridRows | GridFiles:
     """Open a variable on the grid of an encoder, with its cells and their weights.
 
     Raises
@@ -140,15 +148,40 @@ def open_like_grid(
     InvalidInput
         As `open_grid`, or if the grid is another one.
     """
-    dataset = _opened(path, decode=decode, store=store)
-    known = fitted.layout.name if fitted.layout.name in dataset.data_vars else None
-    array, samples = fitted.layout.checked(_chosen(dataset, variable or known, path))
-    if not samples:
-        raise InvalidInput(f"{path}/{array.name} has no dimension beside those of the cells. Give rows of samples.")
-    if set(samples) == set(fitted.layout.sample_dims):
-        samples = fitted.layout.sample_dims
-    rows = _rows(array, path, fitted.layout, samples, fitted.cells, decode=decode)
-    return replace(rows, feature_names=fitted.layout.cell_names(fitted.cells.numbers), layout=fitted.layout)
+    layout, parts, name = fitted.layout, [], None
+    for file, dataset in _in_order(path, decode=decode, store=store):
+        known = layout.name if layout.name in dataset.data_vars else None
+        array, samples = layout.checked(_chosen(dataset, variable or name or known, file))
+        if not samples:
+            raise InvalidInput(f"{file}/{array.name} has no dimension beside those of the cells. Give rows of samples.")
+        if set(samples) == set(layout.sample_dims):
+            samples = layout.sample_dims
+        parts.append(_rows(array, file, layout, samples, fitted.cells, decode=decode))
+        name = str(array.name)
+    names = layout.cell_names(fitted.cells.numbers)
+    return as_one(parts, f"{path}/{name}").changed(feature_names=names, layout=layout)
+
+
+def _in_order(path: str, *, decode: bool, store: Any = None) -> list[tuple[str, xr.Dataset]]:
+    """The dataset at a path, or those of a folder or a pattern, by their first times, else by their names."""
+    files = None if store is not None or "://" in path else grid_files(path)
+    found = [(each, _opened(each, decode=decode, store=store)) for each in files or (path,)]
+    if len(found) == 1:
+        return found
+    times = [_first_time(dataset) for _, dataset in found]
+    try:
+        order = sorted(range(len(found)), key=lambda i: (times[i], i))
+    except TypeError:  # some have none, or one of another calendar
+        return found
+    return [found[i] for i in order]
+
+
+def _first_time(dataset: xr.Dataset) -> Any:
+    """The first time of a dataset, if it has any."""
+    for name, coord in dataset.coords.items():
+        if coord.ndim == 1 and coord.size and is_time(coord):
+            return xr.decode_cf(dataset[[name]].isel({coord.dims[0]: [0]}), decode_timedelta=False)[name].values[0]
+    return None
 
 
 def _rows(
@@ -191,7 +224,7 @@ def _weights(
 def _kept(
     dataset: xr.Dataset,
     layout: GridLayout,
-    rows: GridRows,
+    rows: GridRows | GridFiles,
     mask: str | None,
     weights: np.ndarray[Any, np.dtype[np.float64]] | None,
     *,
@@ -237,7 +270,7 @@ def _masked(dataset: xr.Dataset, layout: GridLayout, mask: str) -> np.ndarray[An
 
 
 def coordinates_in(path: str, names: Sequence[str]) -> list[np.ndarray[Any, np.dtype[Any]]]:
-    """Coordinates of the samples in a netCDF file, or parts of dates such as ``time.month``.
+    """Coordinates of the samples of a grid at a path, or parts of dates such as ``time.month``.
 
     Raises
     ------
@@ -246,17 +279,22 @@ def coordinates_in(path: str, names: Sequence[str]) -> list[np.ndarray[Any, np.d
     InvalidInput
         If one has more dimensions than one.
     """
-    with _opened(path, decode=True) as stored:
-        dataset, found = xr.decode_cf(stored, decode_timedelta=False), []
-        for name in names:
-            along = coordinate_of(dataset, name, path)
-            if along.ndim != 1:
-                raise InvalidInput(f"{name!r} of {path} is along {along.dims}. Give coordinates of the samples alone.")
-            found.append(np.asarray(along))
-    return found
+    parts: list[list[np.ndarray[Any, np.dtype[Any]]]] = []
+    for file, stored in _in_order(path, decode=True):
+        with stored:
+            dataset, found = xr.decode_cf(stored, decode_timedelta=False), []
+            for name in names:
+                along = coordinate_of(dataset, name, file)
+                if along.ndim != 1:
+                    raise InvalidInput(
+                        f"{name!r} of {file} is along {along.dims}. Give coordinates of the samples alone."
+                    )
+                found.append(np.asarray(along))
+        parts.append(found)
+    return [np.concatenate(each) for each in zip(*parts, strict=True)]
 
 
-def _refuse_large(rows: GridRows, budget: int) -> None:
+def _refuse_large(rows: GridRows | GridFiles, budget: int) -> None:
     """Refuse chunks, or rows, that do not fit beside what is written."""
     left = READING_ONE - 3  # the band takes a share, and two while it is put together
     if 2 * rows.chunks_nbytes > left * share_of(budget):
@@ -268,13 +306,13 @@ def _refuse_large(rows: GridRows, budget: int) -> None:
     block_bands(rows, budget)
 
 
-def _with_data(rows: GridRows, *, through: bool) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _with_data(rows: GridRows | GridFiles, *, through: bool) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """The cells that are a number at some time, by the first row block or until each has been one.
 
     Reading the first row block would decode most of the data where chunks are tall, so that all cells are taken there.
     """
     lacking = np.ones(rows.shape[1], dtype=bool)
-    if not through and rows.column_groups is not None:
+    if not through and column_groups(rows) is not None:
         return lacking
     for number in range(len(rows.bounds) - 1 if through else 1):
         lacking &= np.isnan(rows.read(number)).all(axis=0)

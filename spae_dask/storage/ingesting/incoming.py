@@ -20,7 +20,7 @@ from spae_dask.plain_files import refuse_pipes
 from spae_dask.storage.groups import means_grid
 from spae_dask.storage.masks import ALL, refuse_mask
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.readable import NETCDF
+from spae_dask.storage.readable import NETCDF, grid_files
 from spae_dask.storage.remote.address import refuse_secrets
 from spae_dask.storage.sources.bounded_reader import BAND, READING_ONE, block_bands, plan_zarr_bands, share_of
 from spae_dask.storage.sources.declared import CODING, DIMENSIONS, RANGE
@@ -99,7 +99,8 @@ def open_incoming(
     if name:
         refuse_secrets(source)
         refuse_pipes(source.removeprefix("file://"))
-    if name.endswith(NETCDF) or variable is not None or sample_dim is not None or (name and _is_dataset(source, array)):
+    of_grid = variable is not None or sample_dim is not None or (name and _is_dataset(source, array))
+    if name.endswith(NETCDF) or of_grid:
         if header is not None or (array is not None and variable is not None):
             raise InvalidInput(
                 f"{source} is read as a grid. Name its variable once, with array=NAME (--array NAME), and leave header "
@@ -122,7 +123,9 @@ def open_incoming(
 
 
 def _is_dataset(path: str, array: str | None) -> bool:
-    """Return True if a grid of a local Zarr dataset is meant."""
+    """Return True if a grid of a local Zarr dataset is meant, or of several files."""
+    if grid_files(path) is not None:
+        return True
     if "://" in path or not Path(path).is_dir():
         return False
     try:
