@@ -36,7 +36,7 @@ from spae_dask.cli import (
 from spae_dask.cli import run as run_verb
 from spae_dask.cli.console import STDOUT, Console, forget, prepare_streams, unwritten
 from spae_dask.cli.exits import BROKEN_PIPE
-from spae_dask.cli.parsing import UsageError, Verb, asked_for_help
+from spae_dask.cli.parsing import UsageError, Verb, asked_for_help, in_paragraphs
 from spae_dask.machine import return_freed_arrays
 
 app = typer.Typer(
@@ -107,6 +107,7 @@ def _command() -> Any:
     for each in every:
         every += getattr(each, "commands", {}).values()
         each.epilog = escape(each.epilog or "")
+        each.help = in_paragraphs(each.help or "")
         for texts in (each, *each.params):
             texts.help = escape(getattr(texts, "help", None) or "")
     return command

@@ -77,6 +77,11 @@ def _named(parameter: Any, missing: str) -> str:
     return "option " + " / ".join(f"'{option}'" for option in parameter.opts)
 
 
+def in_paragraphs(text: str) -> str:
+    """Text whose lines end with paragraphs alone, so that a terminal of any width breaks them."""
+    return "\n\n".join(" ".join(each.split()) for each in re.split(r"\n\s*\n", text.strip()))
+
+
 def asked_for_help(words: list[str]) -> list[str]:
     """``help VERB`` as ``VERB --help``; other words as they are."""
     return [*words[1:], "--help"] if words[:1] == ["help"] else words

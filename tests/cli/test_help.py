@@ -4,6 +4,7 @@ import inspect
 import re
 import subprocess
 import sys
+from itertools import pairwise
 
 import pytest
 from typer.main import get_command
@@ -27,6 +28,16 @@ def test_the_help_lists_all_verbs_and_exit_codes(spae):
     for verb in main.VERBS:
         assert f" {verb} " in out
     assert "Exit codes: 0 done, 2 usage, 3 bad input, 4 does not fit" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("width", [80, 70])
+@pytest.mark.parametrize("verb", list(main.VERBS))
+def test_lines_of_a_help_end_where_the_terminal_does(spae, monkeypatch, verb, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    told = [line.rstrip() for line in spae(verb, "--help").out.partition("╭")[0].splitlines()]
+    for line, after in pairwise(told):
+        if line and after:
+            assert len(line) + len(after.split()[0]) + 2 > width, f"{line!r} has room for the next word"
 
 
 def test_fit_options_are_grouped(spae):
