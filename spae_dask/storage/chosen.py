@@ -25,14 +25,14 @@ ROWS = "chosen rows"
 
 
 def under_rows(source: RowBlocks, rows: str | Numbers, x: Any, options: Mapping[str, Any] | None) -> RowBlocks:
-    """The rows of a source that a condition on ``obs``, a mask or numbers choose.
+    """The rows of a source that a condition, a mask or numbers choose.
 
     Parameters
     ----------
     source : RowBlocks
         The source, perhaps under a mask of its columns.
     rows : str or array
-        A condition, or booleans, or ascending numbers of rows.
+        A condition on ``obs`` or on coordinates of a grid, or booleans, or ascending numbers of rows.
     x : object
         Object that was opened as the source.
     options : mapping, optional
@@ -44,10 +44,7 @@ def under_rows(source: RowBlocks, rows: str | Numbers, x: Any, options: Mapping[
         If they choose nothing, or are not allowed.
     """
     n = source.shape[0]
-    if isinstance(rows, str):
-        kept = np.flatnonzero(_rows_where(x, rows, n, source.describe(), options))
-    else:
-        kept = _numbers(rows, n, "rows")
+    kept = _where(x, rows, source, options) if isinstance(rows, str) else _numbers(rows, n, "rows")
     if not kept.size:
         raise InvalidInput(f"rows={rows!r} chooses no row of {source.describe()}. Give a weaker condition.")
     if bool((np.diff(kept) <= 0).any()):
@@ -100,17 +97,27 @@ def _numbers(given: Any, n: int, called: str) -> Indices:
     )
 
 
-def _rows_where(
-    x: Any, condition: str, n: int, called: str, options: Mapping[str, Any] | None
-) -> npt.NDArray[np.bool_]:
-    """The rows of AnnData that a condition on ``obs`` chooses."""
+def as_text(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Times as texts in their order, such as ``1990-01-31T12:00:00``; other values as they are."""
+    if values.dtype.kind == "M":
+        texts = values.astype("datetime64[s]").astype(str).astype(object)
+        texts[np.isnat(values)] = None
+        return texts
+    if values.dtype == object:
+        return np.array([each.isoformat() if hasattr(each, "isoformat") else each for each in values], dtype=object)
+    return values
 
-    def told(names: Sequence[str], read: Callable[[str], Any]) -> npt.NDArray[np.bool_]:
-        return where(condition, names, read, n, "obs", called)
+
+def _where(x: Any, condition: str, source: RowBlocks, options: Mapping[str, Any] | None) -> Indices:
+    """Numbers of the rows of AnnData, or samples of a grid, that a condition chooses."""
+    n, called, table = source.shape[0], source.describe(), "obs"
+
+    def told(names: Sequence[str], read: Callable[[str], Any]) -> Indices:
+        return np.flatnonzero(where(condition, names, read, n, table, called))
 
     none = InvalidInput(
-        f"rows={condition!r} is a condition on obs of AnnData, such as {EXAMPLE}, but {called} has none. Give a mask "
-        "or numbers of rows."
+        f"rows={condition!r} is a condition on obs of AnnData or on coordinates of a grid, but {called} has none. "
+        f"Conditions are such as {EXAMPLE} and 'time.year > 1990'. Give a mask or numbers of rows."
     )
     if hasattr(x, "obs") and hasattr(x, "var"):
         from spae_dask.storage.anndata_objects import column_of
@@ -119,6 +126,11 @@ def _rows_where(
     from spae_dask.storage.groups import table_of
 
     path = x.removeprefix("file://") if isinstance(x, str) else None
+    if path is not None and getattr(source, "layout", None) is not None:
+        from spae_dask.storage.grids.xarray_files import coordinate_names, coordinates_in
+
+        table = "its coordinates"
+        return told(coordinate_names(path), lambda name: as_text(coordinates_in(path, [name])[0]))
     if path is not None and within_hdf5(path) is not None:
         from spae_dask.storage.h5_files import opened
 

@@ -1,6 +1,7 @@
 """Conditions that choose rows or columns: comparisons of the columns of a table with literals.
 
-A condition is parsed, and never run as code: ``n_counts > 500 and batch in ['a', 'b'] and not doublet``.
+A condition is parsed, and never run as code: ``n_counts > 500 and batch in ['a', 'b'] and not doublet``. Parts of
+a date are columns too: ``time.year > 1990``.
 """
 
 import ast
@@ -136,6 +137,21 @@ def where(text: str, names: Collection[str], read: Callable[[str], Any], n: int,
         raise _refused(text) from error
 
 
+class _Dotted(ast.NodeTransformer):
+    """Takes names with a dot, such as ``time.year``, for names of columns, as if they stood in backticks."""
+
+    def __init__(self, quoted: dict[str, str]) -> None:
+        self.quoted = quoted
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """A name and one of its parts as one name."""
+        if not isinstance(node.value, ast.Name) or node.value.id in self.quoted:
+            return node
+        name = f"column_with_a_dot_{len(self.quoted)}"
+        self.quoted[name] = f"{node.value.id}.{node.attr}"
+        return ast.copy_location(ast.Name(name, node.ctx), node)
+
+
 def _parsed(text: str) -> tuple[ast.expr, dict[str, str]]:
     """The tree of a condition, and the names of columns that stand in backticks."""
     if len(text) > LONGEST:
@@ -147,7 +163,8 @@ def _parsed(text: str) -> tuple[ast.expr, dict[str, str]]:
         return f"column_in_backticks_{len(quoted) - 1}"
 
     try:
-        return ast.parse(_QUOTED.sub(placed, text.strip()), mode="eval").body, quoted
+        tree = _Dotted(quoted).visit(ast.parse(_QUOTED.sub(placed, text.strip()), mode="eval"))
+        return tree.body, quoted
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _refused(text) from error
 

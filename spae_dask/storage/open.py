@@ -87,7 +87,8 @@ def open_matrix(
     rows : str, sequence of int or ndarray of bool, optional
         Rows to read: a condition on columns of AnnData's ``obs``, such as ``"n_counts > 500 and batch in ['a', 'b']"``,
         ascending numbers of rows, or a boolean for each row. A condition compares columns, or ``index``, the names of
-        the rows, with literals. No code is run.
+        the rows, with literals. No code is run. Of a grid at a path it compares coordinates, such as
+        ``"time >= '1990' and time.season == 'DJF'"``; times are texts there.
     sample_dim : str or sequence of str, optional
         Dimension of a grid that makes the rows, or several, also with commas between. By default the one of time.
     weights : str, optional
@@ -159,10 +160,10 @@ def open_as(
             f"{blocks.describe()} is empty: found array with {'0 sample(s)' if n == 0 else '0 feature(s)'} "
             f"(shape=({n}, {d})) while a minimum of 1 is required. Give data with entries."
         )
-    if how.weights is not None and blocks is not x and (rows is not None or isinstance(blocks, Submatrix)):
+    if how.weights is not None and isinstance(blocks, Submatrix) and blocks is not x:
         raise InvalidInput(
-            f"weights={how.weights!r} cannot be combined with a choice of rows, or of columns in another order than "
-            "the cells. Choose cells with a mask, or select both with xarray, and fit a GridEncoder."
+            f"weights={how.weights!r} cannot be combined with columns in another order than the cells. Choose cells "
+            "with a mask, or select them with xarray, and fit a GridEncoder."
         )
     if rows is not None:
         blocks = under_rows(blocks, rows, x, storage_options)

@@ -2,6 +2,7 @@
 
 import pickle
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,11 @@ def test_other_grids_and_other_choices_are_refused(tmp_path: Path) -> None:
         ({"weights": "rain"}, NotFound, "neither 'coslat' nor a variable"),
         ({"weights": "time_bnds"}, InvalidInput, "weights have the dimensions"),
         ({"sample_dim": "rain"}, InvalidInput, "not a dimension"),
-        ({"weights": "coslat", "rows": [0, 1]}, InvalidInput, "cannot be combined with a choice of rows"),
+        ({"weights": "coslat", "columns": [3, 1]}, InvalidInput, "columns in another order than the cells"),
+        ({"rows": "time.yaer > 2000"}, InvalidInput, "no column 'time.yaer' in its coordinates.*Did you mean"),
+        ({"rows": "lat > 0"}, InvalidInput, "not one value for each of 60"),
+        ({"rows": "time > 2000"}, InvalidInput, "'time' holds text, and 2000 is none"),
+        ({"rows": "time < '2000'"}, InvalidInput, "chooses no row"),
     ],
 )
 def test_wrong_choices_are_named(tmp_path: Path, how: dict[str, Any], error: type[Exception], message: str) -> None:
@@ -335,3 +340,30 @@ def test_a_file_that_changes_during_a_run_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "other.nc").replace(tmp_path / "part-3.nc")
     with pytest.raises(DataChanged, match=r"part-3\.nc"):
         checked.refuse_changed()
+
+
+@pytest.mark.parametrize(
+    ("condition", "chosen"),
+    [
+        ("time >= '2001-02'", lambda air: air["time"] >= np.datetime64("2001-02")),
+        ("time.month == 2 and not time.dayofweek in [5, 6]", lambda air: (air["time"].dt.month == 2)
+         & (air["time"].dt.dayofweek < 5)),
+        ("season == 3 or time < '2001-01-10T00:00:00'", lambda air: (air["season"] == 3)
+         | (air["time"] < np.datetime64("2001-01-10"))),
+        ("'DJF' == time.season", lambda air: air["time"].dt.season == "DJF"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("many", [False, True])
+def test_conditions_on_coordinates_choose_samples(
+    tmp_path: Path, condition: str, chosen: Callable[[xr.DataArray], xr.DataArray], many: bool
+) -> None:
+    where = in_parts(dataset(), tmp_path) if many else written(dataset(), tmp_path)
+    options = {"covariates": "time.dayofweek", "row_weights": "time.day", "recipe": "sqrt", "missing_value": 2.0}
+    air = dataset()["air"]
+    expected = on_grid(weights="coslat", **options).fit(air.isel(time=np.flatnonzero(chosen(air))), "time")
+    found = encoder(**options).fit(open_matrix(where, array="air", weights="coslat", rows=condition))
+    assert found.certificate_.loss == pytest.approx(expected.certificate_.loss, rel=1e-10)
+    np.testing.assert_allclose(found.components_, expected.encoder_.components_, atol=1e-8)
+    save_encoder(found, tmp_path / "E.encoder")
+    again = GridEncoder.load(tmp_path / "E.encoder").scores(air)
+    np.testing.assert_allclose(again, np.asarray(found.transform(where)), atol=1e-12)

@@ -80,7 +80,7 @@ WhereOption = Annotated[
     typer.Option(
         "--where",
         metavar="CONDITION",
-        help="Rows of AnnData: a condition on obs, such as \"n_counts > 500 and batch == 'a'\". Default: all.",
+        help='Rows: a condition on obs of AnnData, or on coordinates of a grid ("time.year > 1990"). Default: all.',
         show_default=False,
         rich_help_panel=DATA,
     ),

@@ -269,6 +269,20 @@ def _masked(dataset: xr.Dataset, layout: GridLayout, mask: str) -> np.ndarray[An
     return np.asarray(flat == 1)
 
 
+PARTS = ("year", "month", "day", "hour", "dayofyear", "dayofweek", "season", "days_in_month")
+"""Parts of a date that conditions may name."""
+
+
+def coordinate_names(path: str) -> list[str]:
+    """Names of the coordinates along one dimension of a grid at a path, and of the parts of its dates."""
+    found = []
+    with _in_order(path, decode=True)[0][1] as stored:
+        for name, coord in stored.coords.items():
+            if coord.ndim == 1:
+                found += [str(name), *(f"{name}.{part}" for part in PARTS if is_time(coord))]
+    return found
+
+
 def coordinates_in(path: str, names: Sequence[str]) -> list[np.ndarray[Any, np.dtype[Any]]]:
     """Coordinates of the samples of a grid at a path, or parts of dates such as ``time.month``.
 
@@ -313,7 +327,7 @@ def _with_data(rows: GridRows | GridFiles, *, through: bool) -> np.ndarray[Any, 
     """
     lacking = np.ones(rows.shape[1], dtype=bool)
     if not through and column_groups(rows) is not None:
-        return lacking
+        return np.ones_like(lacking)
     for number in range(len(rows.bounds) - 1 if through else 1):
         lacking &= np.isnan(rows.read(number)).all(axis=0)
         if not lacking.any():

@@ -28,6 +28,9 @@ from spae_dask.storage.sources.dask_blocks import DaskBlocks
 DECLARED = ("decoded", "decoding", "missing_told", "passed_over", "valid_range", "missing_value", "recipe", "raw")
 """Attributes in which some sources describe where their numbers come from."""
 
+OF_GRID, STEPS = ("layout", "grid_cells"), ("marked", "followed")
+"""Attributes of grids, and methods that take a step within a grid, before its cells are weighted."""
+
 Indices = npt.NDArray[np.intp]
 
 
@@ -113,10 +116,14 @@ class Submatrix:
         return tuple(blocks), (0, *(int(ends[number + 1]) for number in blocks))
 
     def __getattr__(self, name: str) -> Any:
-        """Return the source's declaration about its numbers."""
-        if name not in DECLARED:
+        """Return the source's declaration about its numbers, and of some rows of a grid what is known of its cells."""
+        of_cells = name in (*OF_GRID, *STEPS) and self.kept_columns is None
+        if name not in DECLARED and not of_cells:
             raise AttributeError(name)
-        return getattr(self.source, name)
+        found = getattr(self.source, name)
+        if name not in STEPS:
+            return found
+        return lambda given: remember(replace(self, source=found(given)), **asked_of(self))
 
     def read(self, i: int) -> Block:
         """Block ``i``: an array, or CSR rows."""
