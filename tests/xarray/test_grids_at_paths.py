@@ -277,7 +277,7 @@ def test_cells_chosen_by_name_are_those_with_data(tmp_path: Path) -> None:
     )
 
 
-def in_parts(made: xr.Dataset, folder: Path, kind: str = "h5netcdf", first: int = 8) -> str:
+def in_parts(made: xr.Dataset, folder: Path, kind: str = "scipy", first: int = 8) -> str:
     """The dataset in files of seven samples each, which the order of their names does not follow."""
     for number, start in enumerate(range(0, made.sizes["time"], 7)):
         part = made.isel(time=slice(start, start + 7))

@@ -18,7 +18,7 @@ from spae_dask.errors import InvalidInput, SpaeError, StorageError
 from spae_dask.recipes import Recipe
 from spae_dask.storage.grids.grid_layout import GridLayout, checked_array, layout_of, name_of
 from spae_dask.storage.sources.checked_store import ArrayChange
-from spae_dask.storage.sources.dask_blocks import DaskBlocks, change_within, refuse_unknown_chunks
+from spae_dask.storage.sources.dask_blocks import DaskBlocks, change_within, file_beneath, refuse_unknown_chunks
 from spae_dask.storage.sources.recipe_blocks import CannotFollow, follow, followed_dtype, panels_nbytes, wrong_in
 from spae_dask.storage.sources.sentinel import MissingValue, holding_nan, mark_missing
 
@@ -392,7 +392,8 @@ class GridRows(OfGrid):
     def files(self) -> tuple[str, ...]:
         """The file that the variable is read from, if it is one on a disk."""
         source = str(self.variable.encoding.get("source", ""))
-        return (source,) if os.path.isfile(source) else ()
+        found = source if os.path.isfile(source) else file_beneath(self.variable._data)
+        return () if found is None else (found,)
 
     def with_arrays(self, change: ArrayChange) -> "GridRows":
         """The same with another array of Zarr beneath the variable, if there is one."""

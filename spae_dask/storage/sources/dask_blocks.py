@@ -1,5 +1,6 @@
 """Row blocks of a dask array, dense or of CSR blocks."""
 
+import os
 import sys
 from copy import copy
 from dataclasses import dataclass, replace
@@ -44,6 +45,21 @@ def change_in_graph(array: "da.Array", change: ArrayChange) -> "da.Array":
         return array
     same = HighLevelGraph({**graph.layers, **layers}, graph.dependencies)
     return type(array)(same, array.name, array.chunks, meta=array._meta)
+
+
+def file_beneath(lazy: Any) -> str | None:
+    """The file on a disk that a lazy array of xarray, h5py or numpy is read from; None for anything else."""
+    if isinstance(lazy, np.memmap):
+        return None if lazy.filename is None else str(lazy.filename)
+    if type(lazy).__module__.partition(".")[0] == "h5py":
+        return str(lazy.file.filename) if lazy and os.path.isfile(lazy.file.filename) else None
+    while type(lazy).__module__.partition(".")[0] == "xarray":
+        manager = getattr(getattr(lazy, "datastore", None), "_manager", None)
+        if manager is not None:
+            path = next(iter(getattr(manager, "_args", ())), None)
+            return str(path) if isinstance(path, str | os.PathLike) and os.path.isfile(path) else None
+        lazy = next((inner for name in INNER if (inner := getattr(lazy, name, None)) is not None), None)
+    return None
 
 
 def change_within(lazy: Any, change: ArrayChange) -> Any:
@@ -145,6 +161,14 @@ class DaskBlocks:
         blocks = width.to_delayed(optimize_graph=True).reshape(-1)
         kept = [block for block, rows in zip(blocks, self.array.chunks[0], strict=True) if rows > 0]
         return [delayed(as_rows, pure=False)(block) for block in kept]
+
+    @cached_property
+    def files(self) -> tuple[str, ...]:
+        """Files on a disk that arrays in nodes of the graph are read from."""
+        graph = self.array.dask
+        layers = graph.layers.values() if isinstance(graph, HighLevelGraph) else ()
+        nodes = (node for each in layers if isinstance(each, MaterializedLayer) for node in each.mapping.values())
+        return tuple(dict.fromkeys(file for node in nodes if (file := file_beneath(node)) is not None))
 
     def with_arrays(self, change: ArrayChange) -> "DaskBlocks":
         """The same with other arrays of Zarr in the graph."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import dask.array as da
+import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -18,7 +19,7 @@ from distributed import Client
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.cli.main import main
-from spae_dask.errors import MissingChunksWarning, StorageError
+from spae_dask.errors import DataChanged, MissingChunksWarning, StorageError
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.sentinel import with_missing
 from spae_dask.storage.sources.stored_chunks import check_chunks
@@ -177,6 +178,33 @@ def test_arrays_beneath_graphs_and_variables_of_somebody_else_are_counted(kind: 
     (tmp_path / "x.zarr" / "v" / "2.1").unlink()
     with pytest.raises(StorageError, match=r"chunk '2.1' of (file://)?/\S+/x.zarr/v was stored when this run began"):
         read_all(source)
+
+
+def in_netcdf(path: Path, engine: str) -> Path:
+    """The matrix in a netCDF file."""
+    xr.Dataset({"v": (("t", "c"), X)}).to_netcdf(path, engine=engine)
+    return path
+
+
+FILES: dict[str, Callable[[Path], Any]] = {
+    "netCDF 3": lambda path: str(in_netcdf(path, "scipy")),
+    "netCDF 4": lambda path: str(in_netcdf(path, "h5netcdf")),
+    "a variable of netCDF 3": lambda path: xr.open_dataset(in_netcdf(path, "scipy"), engine="scipy")["v"],
+    "a variable of netCDF 4": lambda path: xr.open_dataset(in_netcdf(path, "h5netcdf"), engine="h5netcdf")["v"],
+    "chunks of netCDF 3": lambda path: xr.open_dataset(in_netcdf(path, "scipy"), engine="scipy", chunks={"t": 9})["v"],
+    "chunks of netCDF 4": lambda path: 2 * xr.open_dataset(in_netcdf(path, "h5netcdf"), chunks={})["v"],
+    "chunks of HDF5": lambda path: da.from_array(h5py.File(in_netcdf(path, "h5netcdf"))["v"], chunks=(9, 6)),
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_beneath_that_changes_is_noticed(kind: str, tmp_path: Path) -> None:
+    given = FILES[kind](tmp_path / "x.nc")
+    checked = check_chunks(open_matrix(given, sample_dim="t" if isinstance(given, str) else None))
+    checked.refuse_changed()
+    in_netcdf(tmp_path / "y.nc", "scipy").replace(tmp_path / "x.nc")
+    with pytest.raises(DataChanged, match=r"x\.nc"):
+        checked.refuse_changed()
 
 
 def test_a_store_beneath_a_graph_that_refuses_to_be_listed_is_read_without_a_count(
