@@ -11,6 +11,7 @@ from spae_dask.blocks import RowBlocks, asked_of, remember
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.conditions import EXAMPLE, where
 from spae_dask.storage.readable import within_hdf5
+from spae_dask.storage.row_values import is_named_table, names_of_table, stored_values
 from spae_dask.storage.sources.submatrix import beneath_choice, chosen_columns, chosen_rows
 from spae_dask.storage.tables.columns import choose_columns
 
@@ -32,7 +33,7 @@ def under_rows(source: RowBlocks, rows: str | Numbers, x: Any, options: Mapping[
     source : RowBlocks
         The source, perhaps under a mask of its columns.
     rows : str or array
-        A condition on ``obs`` or on coordinates of a grid, or booleans, or ascending numbers of rows.
+        A condition on ``obs``, columns of a table or coordinates of a grid, or booleans, or ascending numbers of rows.
     x : object
         Object that was opened as the source.
     options : mapping, optional
@@ -109,15 +110,15 @@ def as_text(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _where(x: Any, condition: str, source: RowBlocks, options: Mapping[str, Any] | None) -> Indices:
-    """Numbers of the rows of AnnData, or samples of a grid, that a condition chooses."""
+    """Numbers of the rows of AnnData, of a table at a path, or samples of a grid at one, that a condition chooses."""
     n, called, table = source.shape[0], source.describe(), "obs"
 
     def told(names: Sequence[str], read: Callable[[str], Any]) -> Indices:
         return np.flatnonzero(where(condition, names, read, n, table, called))
 
     none = InvalidInput(
-        f"rows={condition!r} is a condition on obs of AnnData or on coordinates of a grid, but {called} has none. "
-        f"Conditions are such as {EXAMPLE} and 'time.year > 1990'. Give a mask or numbers of rows."
+        f"rows={condition!r} is a condition on obs of AnnData, or on columns of a table or a grid at a path. {called} "
+        f"has none of these. Give a mask or numbers of rows. Conditions are such as {EXAMPLE}."
     )
     if hasattr(x, "obs") and hasattr(x, "var"):
         from spae_dask.storage.anndata_objects import column_of
@@ -131,6 +132,9 @@ def _where(x: Any, condition: str, source: RowBlocks, options: Mapping[str, Any]
 
         table = "its coordinates"
         return told(coordinate_names(path), lambda name: as_text(coordinates_in(path, [name])[0]))
+    if path is not None and is_named_table(path):
+        table = "its columns"
+        return told(names_of_table(path), lambda name: as_text(stored_values(path, [name])[0]))
     if path is not None and within_hdf5(path) is not None:
         from spae_dask.storage.h5_files import opened
 

@@ -87,8 +87,8 @@ def open_matrix(
     rows : str, sequence of int or ndarray of bool, optional
         Rows to read: a condition on columns of AnnData's ``obs``, such as ``"n_counts > 500 and batch in ['a', 'b']"``,
         ascending numbers of rows, or a boolean for each row. A condition compares columns, or ``index``, the names of
-        the rows, with literals. No code is run. Of a grid at a path it compares coordinates, such as
-        ``"time >= '1990' and time.season == 'DJF'"``; times are texts there.
+        the rows, with literals. No code is run. Of a table at a path it compares any of its columns, and of a grid at
+        one its coordinates, such as ``"time >= '1990' and time.season == 'DJF'"``. Times are texts there.
     sample_dim : str or sequence of str, optional
         Dimension of a grid that makes the rows, or several, also with commas between. By default the one of time.
     weights : str, optional

@@ -173,6 +173,32 @@ def test_masks_and_numbers_choose_of_any_matrix(kind: str, tmp_path: Path) -> No
         assert evaluate(data, encoder).n_components == 2
 
 
+@pytest.mark.parametrize("kind", ["parquet", "csv", "folder"])
+@pytest.mark.parametrize(
+    "condition",
+    ["split == 'train' and g0 > 1", "when >= '2020-02' or not kept", "split in ['test'] and `n obs` < 40"],
+)
+def test_a_condition_chooses_rows_of_a_table_by_any_of_its_columns(kind: str, condition: str, tmp_path: Path) -> None:
+    frame = pd.DataFrame(counts(), columns=NAMES).assign(
+        split=np.where(np.arange(N) % 3, "train", "test"), when=pd.date_range("2020-01-01", periods=N),
+        kept=np.arange(N) % 5 > 0, **{"n obs": np.arange(N)},
+    )  # fmt: skip
+    path = tmp_path / f"t.{'csv' if kind == 'csv' else 'parquet'}"
+    if kind == "csv":
+        frame.assign(kept=frame["kept"].astype(int)).to_csv(path, index=False)
+        condition = condition.replace("not kept", "kept == 0")
+    elif kind == "parquet":
+        frame.to_parquet(path, row_group_size=7)
+    else:
+        path.mkdir()
+        for part in range(4):
+            frame[part * 15 : (part + 1) * 15].to_parquet(path / f"part.{part}.parquet")
+    asked = frame.assign(kept=frame["kept"].astype(int)) if kind == "csv" else frame
+    found = open_matrix(path, columns=NAMES, rows=condition)
+    rows = np.concatenate([np.asarray(found.read(i)) for i in range(len(found.bounds) - 1)])
+    np.testing.assert_array_equal(rows, asked.query(condition)[NAMES].to_numpy())
+
+
 def test_a_checkpoint_is_of_its_rows(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", counts() + np.arange(N)[:, None])
     rows = np.arange(1, 41)

@@ -80,7 +80,7 @@ WhereOption = Annotated[
     typer.Option(
         "--where",
         metavar="CONDITION",
-        help='Rows: a condition on obs of AnnData, or on coordinates of a grid ("time.year > 1990"). Default: all.',
+        help='Rows: a condition on obs, columns of a table or coordinates of a grid, as "time.year > 1990".',
         show_default=False,
         rich_help_panel=DATA,
     ),
