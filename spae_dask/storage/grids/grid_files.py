@@ -78,6 +78,15 @@ class GridFiles(OfGrid):
         return (0, *np.cumsum([len(part.bounds) - 1 for part in self.parts]).tolist())
 
     @property
+    def n_entries(self) -> int:
+        """Entries of the variables, all cells."""
+        return sum(part.n_entries for part in self.parts)
+
+    def is_gap(self, fill_value: Any) -> bool:
+        """As `GridRows.is_gap`."""
+        return self.parts[0].is_gap(fill_value)
+
+    @property
     def read_nbytes(self) -> int:
         """The most that a block of one file takes."""
         return max(part.read_nbytes for part in self.parts)

@@ -16,7 +16,15 @@ from zarr.storage import LocalStore
 from spae_dask.blocks import RowBlocks, asked_of, remember
 from spae_dask.errors import DataChanged
 from spae_dask.storage.sources.changed import ChangedBlocks
-from spae_dask.storage.sources.checked_store import ReadsZarr, ZarrArray, base_of, grid_of, key_of, with_checked_store
+from spae_dask.storage.sources.checked_store import (
+    ReadsZarr,
+    ZarrArray,
+    base_of,
+    grid_of,
+    key_of,
+    place_of,
+    with_checked_store,
+)
 from spae_dask.storage.sources.compressed_blocks import CompressedBlocks
 from spae_dask.storage.sources.shards import InnerChunkCount, count_inner_chunks
 from spae_dask.storage.sources.snapshot import Snapshot, StoredObjects, stored_files, stored_objects
@@ -130,16 +138,18 @@ def check_chunks(source: RowBlocks, *, deep: bool = False) -> CheckedSource:
 
     Inner chunks of shards are counted too if the shards are few and on a disk, or with ``deep`` anyway.
     """
-    counts: list[tuple[str, ChunkCount]] = []
-    sizes: list[int] = []
+    counts: list[tuple[ZarrArray, ChunkCount]] = []
 
     def counted(array: ZarrArray, objects: StoredObjects) -> ZarrArray:
-        sizes.append(array.size)
-        counts.append((array.basename, _counts_of(array, objects, deep=deep)))
+        counts.append((array, _counts_of(array, objects, deep=deep)))
         return with_checked_store(array, objects.numbers)
 
     visited = _visit(source, counted)
-    whole = counts and len(counts) == visited.n_arrays and (_is_zarr(source) or sizes == [_n_entries(source)])
+    whole = (
+        counts
+        and len(counts) == visited.n_arrays
+        and (_is_zarr(source) or _n_entries(source) == sum(array.size for array, _ in counts))
+    )
     chunks = _together(counts) if whole else None
     is_gap: Callable[[object], bool] = getattr(_beneath(source), "is_gap", lambda _: False)
     if chunks is not None and chunks.n_absent and is_gap(chunks.fill_value):
@@ -214,10 +224,12 @@ def _beneath(source: RowBlocks) -> RowBlocks:
     return source
 
 
-def _together(counts: Sequence[tuple[str, ChunkCount]]) -> ChunkCount:
+def _together(counted: Sequence[tuple[ZarrArray, ChunkCount]]) -> ChunkCount:
     """The chunks of all arrays of a source; of several, which one a chunk is of stands before its key."""
-    if len(counts) == 1:
-        return counts[0][1]
+    if len(counted) == 1:
+        return counted[0][1]
+    in_one_store = len({array.basename for array, _ in counted}) == len(counted)
+    counts = [(array.basename if in_one_store else place_of(array), each) for array, each in counted]
     first = [f"{name}/{key}" for name, each in counts for key in each.first_missing]
     return ChunkCount(
         sum(each.n_expected for _, each in counts),

@@ -168,6 +168,17 @@ def test_a_lost_chunk_beneath_a_graph_or_a_grid_is_told_of(cube: Path, kind: str
     assert "1 of 4 chunks" in str(found.certificate_.missing_chunks)
 
 
+def test_a_lost_chunk_of_one_of_several_stores_is_told_of(cube: Path) -> None:
+    shutil.copytree(cube, cube.with_name("later.zarr"))
+    expected = (
+        r"2 of 8 chunks are not stored and read as 0 \(first: \S*/cube.zarr/t/c/2/0/0, \S*/later.zarr/t/c/2/0/0\)"
+    )
+    joined = da.concatenate([da.from_zarr(each / "t").reshape(24, 10) for each in (cube, cube.with_name("later.zarr"))])
+    for given in (open_matrix(cube.parent / "*.zarr", sample_dim="time"), joined):
+        with pytest.warns(MissingChunksWarning, match=expected):
+            SparseEncoder(2, n_nonzero=3, method="batch").fit(given)
+
+
 @pytest.mark.parametrize("chunks", [None, {}])
 def test_a_grid_encoder_is_told_of_it_too(cube: Path, chunks: dict[str, int] | None) -> None:
     with pytest.warns(MissingChunksWarning, match="1 of 4 chunks"):
