@@ -266,9 +266,7 @@ class GridRows(OfGrid):
         return int(self.variable.size)
 
     def is_gap(self, fill_value: Any) -> bool:
-        """Return True if a chunk that is not stored reads as NaN, and some cells are left out, as land is."""
-        if self.cells.kept is None:
-            return False
+        """Return True if a chunk that is not stored reads as NaN: it may be a tile of land."""
         stored = self.variable.encoding.get("_FillValue")
         return bool(fill_value != fill_value or (stored is not None and fill_value == stored))
 

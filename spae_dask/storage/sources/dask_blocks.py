@@ -162,6 +162,10 @@ class DaskBlocks:
         kept = [block for block, rows in zip(blocks, self.array.chunks[0], strict=True) if rows > 0]
         return [delayed(as_rows, pure=False)(block) for block in kept]
 
+    def is_gap(self, fill_value: Any) -> bool:
+        """Return True if a chunk that is not stored reads as NaN: it may be a tile of land."""
+        return bool(fill_value != fill_value)
+
     @cached_property
     def files(self) -> tuple[str, ...]:
         """Files on a disk that arrays in nodes of the graph are read from."""

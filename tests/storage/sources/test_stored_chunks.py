@@ -186,6 +186,17 @@ def test_a_grid_encoder_is_told_of_it_too(cube: Path, chunks: dict[str, int] | N
     GridEncoder(2, n_nonzero=3, method="batch").fit(lazily(cube, chunks)[:, :1])  # a part, which may leave it out
 
 
+@pytest.mark.parametrize("chunks", [None, {}])
+def test_a_tile_of_land_is_no_lost_chunk(tmp_path: Path, chunks: dict[str, int] | None) -> None:
+    values = np.random.default_rng(0).standard_normal((24, 4, 6))
+    values[:, :2, :3] = np.nan
+    made = xr.Dataset({"t": (("time", "lat", "lon"), values)}, {"time": np.arange(24)})
+    made.chunk(lat=2, lon=3).to_zarr(tmp_path / "cube.zarr", consolidated=False)
+    shutil.rmtree(tmp_path / "cube.zarr" / "t" / "c" / "0" / "0" / "0", ignore_errors=True)
+    GridEncoder(2, n_nonzero=3, method="batch").fit(lazily(tmp_path / "cube.zarr", chunks))
+    SparseEncoder(2, n_nonzero=3, method="batch").fit(open_matrix(tmp_path / "cube.zarr", sample_dim="time"))
+
+
 @pytest.mark.parametrize("kind", PARTS)
 def test_a_part_of_an_array_may_leave_out_the_chunk(cube: Path, kind: str) -> None:
     assert check_chunks(open_matrix(PARTS[kind](cube))).chunks is None
