@@ -258,7 +258,7 @@ def test_a_path_leads_into_a_file_as_it_does_into_a_store(cells: Path, tmp_path:
 
 
 def test_a_store_of_stores_names_those_that_it_holds(tmp_path: Path) -> None:
-    group = zarr.open_group(tmp_path / "space.zarr", mode="w")
+    group = zarr.open_group(tmp_path / "space.zarr", mode="w", zarr_format=2)  # the one that every anndata writes
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         anndata.io.write_elem(group.require_group("tables"), "cells", anndata.AnnData(X0))

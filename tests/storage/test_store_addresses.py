@@ -191,11 +191,19 @@ KINDS = ("folder", "zip", "icechunk")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.filterwarnings("ignore:zarr v3 autosharding")
+@pytest.mark.filterwarnings("ignore:zarr v3 autosharding", "ignore:Writing zarr v2")
 def test_names_of_obs_are_known_in_every_store(kind: str, tmp_path: Path) -> None:
     obs = pd.DataFrame({"batch": np.resize(["a", "b", "b"], 80)}, index=[f"c{i}" for i in range(80)])
     adata = AnnData(X, obs)
-    where = address(kind, tmp_path, lambda store: write_elem(zarr.open_group(store, mode="a"), "/", adata))
+    zarr_format = 3 if kind == "icechunk" else 2
+
+    def write(store: Any) -> None:
+        try:
+            write_elem(zarr.open_group(store, mode="a", zarr_format=zarr_format), "/", adata)
+        except TypeError as error:  # of anndata before it knew format 3
+            pytest.skip(f"this anndata cannot write format {zarr_format}: {error}")
+
+    where = address(kind, tmp_path, write)
     chosen = open_matrix(where, rows="batch == 'b'")
     np.testing.assert_array_equal(chosen.read(0), X[(obs["batch"] == "b").to_numpy()])
     found = SparseEncoder(2, n_nonzero=3, method="batch", covariates="C(batch)").fit(where)

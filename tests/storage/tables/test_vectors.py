@@ -78,8 +78,11 @@ def test_nulls_are_missing(kind: str, suffix: str, tmp_path: Path) -> None:
     gaps[0], gaps[50], gaps[60, 2] = np.nan, np.nan, np.nan
     listed: list[Any] = X.tolist()
     listed[0], listed[50], listed[60][2] = None, None, None
-    source = open_matrix(write(tmp_path / f"x{suffix}", pa.array(listed, TYPES[kind])), columns=["emb"])
-    np.testing.assert_array_equal(rows_of(source), gaps)
+    try:
+        path = write(tmp_path / f"x{suffix}", pa.array(listed, TYPES[kind]))
+    except pa.ArrowNotImplementedError as error:  # before pyarrow 17
+        pytest.skip(f"this pyarrow cannot write them: {error}")
+    np.testing.assert_array_equal(rows_of(open_matrix(path, columns=["emb"])), gaps)
 
 
 def test_vectors_of_other_lengths_and_other_columns_are_refused(tmp_path: Path) -> None:
