@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeGuard
 from uuid import uuid4
@@ -107,18 +106,9 @@ def open_like(estimator: Any, x: Any, *, mask: str | None = None, beside: Sequen
 
 
 def fitted_grid(estimator: Any) -> "GridCells | None":
-    """The cells that are columns of an encoder, of its fit or as they are stored with it; None if it has no grid.
-
-    Of a stored grid that is None too if xarray is not installed.
-    """
+    """The cells that are columns of an encoder, of its fit or as they were stored with it; None if it has no grid."""
     grid = getattr(estimator, "_grid", None)
-    if not isinstance(grid, str):
-        return grid
-    if find_spec("xarray") is None:
-        return None
-    from spae_dask.storage.grids.grid_artifact import read_grid
-
-    return read_grid(grid).before_encoder
+    return None if grid is None else grid.before_encoder
 
 
 def _in_grid(estimator: Any, x: Any, mask: str | None, how: dict[str, Any]) -> InGrid:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,26 +91,25 @@ def write_report(
 
     if curve is None:
         curve, origin = encoder.curve(), WITH_THE_ENCODER
-    maps = grid_maps(encoder, name) if isinstance(getattr(encoder, "_grid", None), str) else None
-    page = render(encoder_page(results_of(encoder), name=name, curve=curve, origin=origin, added=added, maps=maps))
+    results, maps = results_of(encoder), grid_maps(encoder)
+    page = render(encoder_page(results, name=name, curve=curve, origin=origin, added=added, maps=maps))
     with publish(output, overwrite=overwrite) as work:
         work.write_text(page, encoding="utf-8", errors="backslashreplace")  # names of files need not be UTF-8
 
 
-def grid_maps(encoder: SparseEncoder, path: str | Path) -> "GridMaps | None":
-    """The components of a grid encoder on disk as maps, in units of the data, with coastlines that are on this machine.
+def grid_maps(encoder: SparseEncoder) -> "GridMaps | None":
+    """The components of an encoder of a grid as maps, in units of the data, with coastlines that are on this machine.
 
-    None if the grid has not two dimensions, or xarray is not installed.
+    None if it has no grid of two dimensions, or xarray is not installed.
     """
-    if find_spec("xarray") is None:
+    grid = fitted_grid(encoder)
+    if grid is None:
         return None
     from spae_dask.report.coastlines import read_coast
     from spae_dask.report.map_section import GridMaps
     from spae_dask.storage.grids.earth import longitude_dim
-    from spae_dask.storage.grids.grid_artifact import read_grid
 
-    record = read_grid(path)
-    layout, cells = record.layout, record.cells
+    layout, cells = grid.layout, grid.cells
     if len(layout.shape) != 2 or min(layout.shape) < 2:
         return None
     patterns = layout.on_grid(cells.unweighted(encoder.decoder_ * encoder.scale_), cells.numbers, np.nan)

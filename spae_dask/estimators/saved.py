@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,29 @@ def _record_of(removed: Removed | None) -> dict[str, Any]:
     }
 
 
+def _stored_grid(path: str | Path, d: int) -> Any:
+    """The grid that is stored with an encoder of d columns; None if xarray is not installed.
+
+    It is read with the encoder: later there may be another one at the path.
+
+    Raises
+    ------
+    InvalidInput
+        If it has another number of columns.
+    """
+    if find_spec("xarray") is None:
+        return None
+    from spae_dask.storage.grids.grid_artifact import read_grid
+
+    record = read_grid(path)
+    if record.cells.d != d:
+        raise InvalidInput(
+            f"the encoder at {path} contradicts itself: {d} columns, but {record.cells.d} cells. Fit again, or restore "
+            "a complete copy."
+        )
+    return record
+
+
 def load_encoder(path: str | Path) -> SparseEncoder:
     """Read an encoder that :func:`save_encoder` or ``spae fit`` wrote.
 
@@ -187,7 +211,7 @@ def load_encoder(path: str | Path) -> SparseEncoder:
             f"the encoder at {path} lacks a part of its record ({error}). Fit again, or restore a complete copy."
         ) from error
     encoder.provenance_ = dict(artifact.provenance)
-    encoder._grid = os.fsdecode(path) if artifact.has_grid else None
+    encoder._grid = _stored_grid(path, encoder.n_features_in_) if artifact.has_grid else None
     encoder._kept = None if artifact.state_record is None else KeptState.of(artifact.state_record, os.fsdecode(path))
     encoder._asked = {name: artifact.provenance[name] for name in ASKED if name in artifact.provenance}
     if "selected_rows" in artifact.provenance:

@@ -47,6 +47,8 @@ class Member:
         Mask of the columns to use; None for all.
     logged : str, optional
         Entry of the store that says that the matrix holds logarithms.
+    is_grid : bool
+        True for a group that is a dataset of which a grid is meant: xarray opens it by its path.
     """
 
     node: Any
@@ -54,6 +56,7 @@ class Member:
     feature_names: tuple[str, ...] | None = None
     mask: Mask | None = None
     logged: str | None = None
+    is_grid: bool = False
 
     def chosen(self, blocks: RowBlocks) -> RowBlocks:
         """The columns that are used of its row blocks."""
@@ -70,14 +73,14 @@ def choose_member(group: Any, array: str | None, name: str, mask: str | None = N
     NotFound
         If there is no such member, or it is no matrix.
     InvalidInput
-        If no array was named, and a plain group holds grids or not exactly one two-dimensional array; or it has no such
-        mask.
+        If no array was named, and a plain group holds not exactly one two-dimensional array; or it has no such mask.
     """
-    if not _is_anndata(group):
-        refuse_mask(mask, name)
     if array is None and _is_sparse(group):
+        refuse_mask(mask, name)
         return Member(group, name)
-    if is_vcf(group) and array in (None, CALLS):
+    vcf = is_vcf(group)
+    if vcf and array in (None, CALLS):
+        refuse_mask(mask, name)
         return Member(group[CALLS], f"{name}/{CALLS}", _names_of_variants(group))
     if _is_anndata(group):
         node = _matrix_at(group, array or "X")
@@ -90,6 +93,10 @@ def choose_member(group: Any, array: str | None, name: str, mask: str | None = N
         logged = logged_by(path, group.get("uns"))
         return Member(node, f"{name}/{path}", _names_of_var(group, node, path), chosen, logged)
     arrays = {key: child for key in sorted(group) if is_array(child := group[key])}
+    grids = {} if vcf or group.attrs.get("format") == ENCODER else named_grids(arrays)
+    if array in grids or (array is None and grids):
+        return Member(group, name, is_grid=True)
+    refuse_mask(mask, name)
     if array is not None:
         node = _matrix_at(group, array)
         if node is None:
@@ -97,11 +104,6 @@ def choose_member(group: Any, array: str | None, name: str, mask: str | None = N
         return Member(node, f"{name}/{array}" if _is_sparse(node) else name)
     if group.attrs.get("format") == ENCODER:
         raise InvalidInput(f"{name} is an encoder, not data. Give the data, or name an array of it with array=NAME.")
-    if grids := named_grids(arrays):
-        raise InvalidInput(
-            f"{name} holds grids, not a matrix: {_listed(grids)}. Give its path, which is opened as a dataset, or open "
-            "it with xarray and fit a GridEncoder. Or name a two-dimensional array of it: array=NAME (--array NAME)."
-        )
     matrices = [node for node in arrays.values() if len(node.shape) == 2]
     if len(matrices) == 1:
         return Member(matrices[0], name)
@@ -114,6 +116,23 @@ def choose_member(group: Any, array: str | None, name: str, mask: str | None = N
         f"{name} is a group with {len(matrices)} two-dimensional arrays; it has {_listed(arrays)}. "
         f"Name one with array=NAME (--array NAME)."
     )
+
+
+def refuse_grid(member: Member) -> None:
+    """Refuse a grid of a group that was given as an object, or inside a file.
+
+    Raises
+    ------
+    InvalidInput
+        If it is one.
+    """
+    if member.is_grid:
+        grids = named_grids({key: child for key in sorted(member.node) if is_array(child := member.node[key])})
+        raise InvalidInput(
+            f"{member.name} holds grids, not a matrix: {_listed(grids)}. Give its path, which is opened as a dataset, "
+            "or open it with xarray and fit a GridEncoder. Or name a two-dimensional array of it: array=NAME (--array "
+            "NAME)."
+        )
 
 
 def open_sparse_group(member: Member, kept: Callable[[Any], Any] | None = None) -> RowBlocks:

@@ -14,7 +14,7 @@ from spae_dask.blocks import RowBlocks, uniform_bounds
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.plain_files import beside
 from spae_dask.storage.cell_ranger import presented, warn_of_feature_types
-from spae_dask.storage.groups import Member, choose_member, is_array, means_grid, open_sparse_group
+from spae_dask.storage.groups import Member, choose_member, is_array, means_grid, open_sparse_group, refuse_grid
 from spae_dask.storage.masks import Usual, refuse_mask
 from spae_dask.storage.readable import check_blocks, check_two_dimensional, within_hdf5
 from spae_dask.storage.sources.h5_arrays import H5Array, array_in_file
@@ -124,7 +124,9 @@ def open_h5_object(
 def _chosen(node: Any, array: str | None, name: str, mask: str | None) -> Member:
     """The matrix meant by an array or a group of a file."""
     if not is_array(node):
-        return choose_member(node, array, name, mask)
+        member = choose_member(node, array, name, mask)
+        refuse_grid(member)
+        return member
     if array is not None:
         raise InvalidInput(f"{name} is an array, so it has no member {array!r}. Leave out the name of the member.")
     refuse_mask(mask, name)

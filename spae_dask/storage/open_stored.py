@@ -31,6 +31,7 @@ from spae_dask.storage.tables.csv_rows import SUFFIXES
 
 if TYPE_CHECKING:
     from spae_dask.storage.grids.xarray_blocks import GridCells
+    from spae_dask.storage.groups import Member
 
 ON_DISK = (*SUFFIXES, ".nc", *HDF5, *COMPANIONS)
 """Ends of names of files that are read from a disk, but not from URLs."""
@@ -86,9 +87,6 @@ class InGrid:
             )
 
 
-NO_GRID = InGrid()
-
-
 def open_grid_at(
     path: str, array: str | None, mask: str | None, how: InGrid, *, decode: bool, store: Any = None
 ) -> RowBlocks:
@@ -106,9 +104,7 @@ def open_grid_at(
     ).rows
 
 
-def open_path(
-    path: str, array: str | None, mask: str | None = None, how: InGrid = NO_GRID, *, decode: bool = True
-) -> RowBlocks:
+def open_path(path: str, array: str | None, mask: str | None, how: InGrid, *, decode: bool) -> RowBlocks:
     """A local path, or a URL that fsspec opens."""
     path = path.removeprefix("file://")  # by its plain path, without a URL layer
     if path.endswith((".npy", *COMPANIONS)):
@@ -146,9 +142,7 @@ def _open_h5(path: str, array: str | None, mask: str | None, how: InGrid, *, dec
     return open_h5(path, array, mask)
 
 
-def open_address(
-    address: Address, array: str | None, mask: str | None = None, how: InGrid = NO_GRID, *, decode: bool = True
-) -> RowBlocks:
+def open_address(address: Address, array: str | None, mask: str | None, how: InGrid, *, decode: bool) -> RowBlocks:
     """An address on an object store or a web server."""
     if address.key.endswith(".npy"):
         from spae_dask.storage.remote.byte_files import remote_file
@@ -169,22 +163,11 @@ def open_address(
     store = open_remote(address)
     reach(store)
     node = _opened(store, address.url, lambda: absent(store, f"the URL of {STORED}"))
-    if _means_grid(node, array, address.url):
+    member = _chosen(node, array, address.url, mask)
+    if member.is_grid:
         return open_grid_at(address.url, array, mask, how, decode=decode, store=store)
     how.refuse(address.url)
-    return open_zarr_object(node, array, address.url, mask, decode=decode)
-
-
-def _means_grid(node: Any, array: str | None, name: str) -> bool:
-    """Return True if a node is a group that is a dataset, and a grid of it is meant."""
-    import zarr
-
-    from spae_dask.storage.groups import means_grid
-
-    if not isinstance(node, zarr.Group):
-        return False
-    with _metadata_of_members(name):
-        return means_grid(node, array)
+    return _blocks_of(member, address.url, decode=decode)
 
 
 def _open_zarr_path(path: str, array: str | None, mask: str | None, how: InGrid, *, decode: bool) -> RowBlocks:
@@ -201,10 +184,11 @@ def _open_zarr_path(path: str, array: str | None, mask: str | None, how: InGrid,
             raise many_files(path) or NotFound(f"there is nothing at {path}.{beside(path)} Give the path of {STORED}.")
         refuse_odd_metadata(Path(where))
     node = _opened(where, path, absence)
-    if _means_grid(node, array, path):
+    member = _chosen(node, array, path, mask)
+    if member.is_grid:
         return open_grid_at(where, array, mask, how, decode=decode)
     how.refuse(path)
-    return open_zarr_object(node, array, path, mask, decode=decode)
+    return _blocks_of(member, path, decode=decode)
 
 
 def _opened(where: Any, path: str, absence: Callable[[], NotFound | InvalidInput]) -> Any:
@@ -233,25 +217,40 @@ def open_zarr_object(
     node: Any, array: str | None, name: str, mask: str | None = None, *, decode: bool = True
 ) -> RowBlocks:
     """A ``zarr.Array``, or the member ``array`` of a ``zarr.Group``; ``mask`` and ``decode`` as for ``open_matrix``."""
+    from spae_dask.storage.groups import refuse_grid
+
+    member = _chosen(node, array, name, mask)
+    refuse_grid(member)
+    return _blocks_of(member, name, decode=decode)
+
+
+def _chosen(node: Any, array: str | None, name: str, mask: str | None) -> "Member":
+    import zarr
+
+    from spae_dask.storage.groups import Member, choose_member
+
+    if isinstance(node, zarr.Group):
+        with _metadata_of_members(name):
+            member = choose_member(node, array, name, mask)
+            return member if member.is_grid else replace(member, node=_as_stored(member.node))
+    if array is not None:
+        raise InvalidInput(f"{name} is an array, so it has no member {array!r}. Leave out the name of the member.")
+    refuse_mask(mask, name)
+    return Member(node, name)
+
+
+def _blocks_of(member: "Member", name: str, *, decode: bool) -> RowBlocks:
+    """Row blocks of what was chosen of a group or an array of that name."""
     import zarr
 
     from spae_dask.storage.bounded import bounded
-    from spae_dask.storage.groups import Member, choose_member, is_calls, open_sparse_group
+    from spae_dask.storage.groups import is_calls, open_sparse_group
     from spae_dask.storage.sources.checked_store import grid_of
     from spae_dask.storage.sources.declared import coding_of, declared_conversion
     from spae_dask.storage.sources.dosages import CALLED, Dosages
     from spae_dask.storage.sources.sentinel import SentinelBlocks
     from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
-    if isinstance(node, zarr.Group):
-        with _metadata_of_members(name):
-            member = choose_member(node, array, name, mask)
-            member = replace(member, node=_as_stored(member.node))
-    elif array is not None:
-        raise InvalidInput(f"{name} is an array, so it has no member {array!r}. Leave out the name of the member.")
-    else:
-        refuse_mask(mask, name)
-        member = Member(node, name)
     if isinstance(member.node, zarr.Group):
         with _metadata_of_members(name):
             return open_sparse_group(member)

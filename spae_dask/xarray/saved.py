@@ -6,7 +6,6 @@ from typing import Any
 
 import xarray as xr
 
-from spae_dask.errors import InvalidInput
 from spae_dask.estimators.record import NOT_STORED, told_rule, with_names
 from spae_dask.estimators.saved import load_encoder, save_encoder
 from spae_dask.recipes import recipe_text
@@ -43,12 +42,7 @@ def save_grid_encoder(encoder: Any, path: str | Path, *, overwrite: bool) -> Non
 def load_grid_encoder(path: str | Path) -> LoadedGrid:
     """Read a ``GridEncoder``."""
     encoder = load_encoder(path)
-    record = read_grid(path)
-    if record.cells.d != encoder.n_features_in_:
-        raise InvalidInput(
-            f"the encoder at {path} contradicts itself: {encoder.n_features_in_} columns, but "
-            f"{record.cells.d} cells. Fit again, or restore a complete copy."
-        )
+    record: GridRecord = getattr(encoder, "_grid", None) or read_grid(path)  # which says that there is none
     if record.by_encoder:  # cells mark missing values and follow the recipe themselves, before they are weighted
         encoder.set_params(missing_value=None, recipe=None)
     encoder._asked, encoder._grid = {}, None  # rows are made of cells here, not opened

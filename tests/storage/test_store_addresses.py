@@ -24,6 +24,7 @@ from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
 from spae_dask.storage import checks
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.remote.address import without_secrets
+from spae_dask.storage.sources.store_at import root_at
 from spae_dask.xarray import GridEncoder
 from tests.xarray.grids import field
 from tests.zarr_stores import MEMBER, commit, kerchunk, repository, zipped
@@ -220,3 +221,11 @@ def test_grids_and_their_coordinates_are_known_in_every_store(kind: str, tmp_pat
     expected = GridEncoder(2, weights="coslat", **options).fit(air, "time")
     np.testing.assert_array_equal(found.components_, expected.encoder_.components_)
     np.testing.assert_array_equal(found.transform(where), expected.scores(air))
+
+
+def test_what_is_no_store_has_nothing_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    np.save(tmp_path / "x.npy", X)
+    assert root_at(str(tmp_path / "folder")) is None
+    assert root_at(str(tmp_path / "x.npy")) is None
+    assert root_at(str(tmp_path / "nothing.zarr.zip")) is None

@@ -36,7 +36,7 @@ def grid(*dims: str, n_lat: int = 5, n_lon: int = 7) -> xr.DataArray:
 def test_maps_are_the_decoder_and_the_cells_in_the_order_of_the_data(dims: tuple[str, ...], tmp_path: Path) -> None:
     fitted = GridEncoder(2, n_nonzero=3, weights="coslat", scale=True, effort=0).fit(grid(*dims), sample_dim="time")
     fitted.save(tmp_path / "E.zarr")
-    maps = grid_maps(load_encoder(tmp_path / "E.zarr"), tmp_path / "E.zarr")
+    maps = grid_maps(load_encoder(tmp_path / "E.zarr"))
     y, x = (dim for dim in dims if dim != "time")
     assert maps is not None
     assert maps.dims == (y, x)
@@ -64,7 +64,7 @@ def test_the_page_has_a_map_of_each_component_of_a_grid_and_none_of_a_matrix(tmp
 def test_a_grid_of_one_dimension_has_no_map(tmp_path: Path) -> None:
     line = grid().isel(lon=0, drop=True)
     GridEncoder(2, n_nonzero=3, effort=0).fit(line, sample_dim="time").save(tmp_path / "E.zarr")
-    assert grid_maps(load_encoder(tmp_path / "E.zarr"), tmp_path / "E.zarr") is None
+    assert grid_maps(load_encoder(tmp_path / "E.zarr")) is None
 
 
 @pytest.mark.parametrize("k", [1, 3, MOST_MAPS])
@@ -132,6 +132,6 @@ def test_a_grid_that_is_not_on_the_earth_has_no_coast(tmp_path: Path) -> None:
     with with_data_in(tmp_path) as config:
         store(config["data_dir"], [[[[-170.0, -50.0], [-100.0, 20.0]]]])
         for name in ("plane", "around"):
-            maps = grid_maps(load_encoder(tmp_path / f"{name}.zarr"), tmp_path / f"{name}.zarr")
+            maps = grid_maps(load_encoder(tmp_path / f"{name}.zarr"))
             assert maps is not None
             assert maps.coast is None

@@ -3,6 +3,7 @@
 import pickle
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def test_a_stored_encoder_is_one_of_the_grid_in_both_worlds(tmp_path: Path) -> N
     assert (loaded.weights, loaded.recipe, loaded.n_nonzero) == ("coslat", "sqrt", 4)
     xr.testing.assert_identical(loaded.scores(air), expected.scores(air))
     xr.testing.assert_identical(loaded.decoder(), expected.decoder())
-    assert grid_maps(load_encoder(tmp_path / "E.zarr"), tmp_path / "E.zarr") is not None
+    assert grid_maps(load_encoder(tmp_path / "E.zarr")) is not None
     loaded.save(tmp_path / "again.zarr")
     expected.save(tmp_path / "of_grid.zarr")
     for name in ("E", "again", "of_grid"):
@@ -367,3 +368,26 @@ def test_conditions_on_coordinates_choose_samples(
     save_encoder(found, tmp_path / "E.encoder")
     again = GridEncoder.load(tmp_path / "E.encoder").scores(air)
     np.testing.assert_allclose(again, np.asarray(found.transform(where)), atol=1e-12)
+
+
+def test_a_loaded_encoder_keeps_its_grid_when_another_is_written_at_its_path(tmp_path: Path) -> None:
+    path = written(dataset(), tmp_path)
+    save_encoder(encoder().fit(open_matrix(path, weights="coslat")), tmp_path / "E.zarr")
+    loaded = load_encoder(tmp_path / "E.zarr")
+    expected = np.asarray(loaded.transform(path))
+    save_encoder(encoder().fit(open_matrix(path, weights="area_weights")), tmp_path / "E.zarr", overwrite=True)
+    np.testing.assert_array_equal(np.asarray(loaded.transform(path)), expected)
+    shutil.rmtree(tmp_path / "E.zarr")
+    np.testing.assert_array_equal(np.asarray(loaded.transform(path)), expected)
+
+
+def test_cells_that_were_left_out_are_looked_at_though_chunks_become_tall(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(xarray_files, "LOOKED_NBYTES", 0)
+    path = written(dataset(dtype="f2"), tmp_path, air={"chunks": (2, 60, 2)})
+    source: Any = open_matrix(path)
+    assert source.left_out is not None
+    tall = replace(source, max_nbytes=60 * 20 * 2).followed(recipe_of("sqrt"))
+    assert tall.decodes_per_chunk > 1, "entries are wider than those that are stored"
+    assert tall.column_groups is None

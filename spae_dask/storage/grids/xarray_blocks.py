@@ -137,6 +137,11 @@ class GridCells:
     layout: GridLayout
     cells: Cells
 
+    @property
+    def before_encoder(self) -> "GridCells":
+        """The same, as of a stored record."""
+        return self
+
 
 def _negative(recipe: Recipe, rows: npt.NDArray[Any], first_row: int) -> InvalidInput:
     wrong = wrong_in(recipe, rows)
@@ -322,8 +327,11 @@ class GridRows(OfGrid):
 
     @cached_property
     def column_groups(self) -> tuple[npt.NDArray[np.intp], ...] | None:
-        """Columns of whole tiles of chunks, of about ``GROUP_NBYTES``; None if whole rows are decoded once."""
-        if self.in_process or self.decodes_per_chunk == 1:
+        """Columns of whole tiles of chunks, of about ``GROUP_NBYTES``; None if whole rows are decoded once.
+
+        None also if cells were left out by the first block: tiles without columns would never be looked at.
+        """
+        if self.in_process or self.left_out is not None or self.decodes_per_chunk == 1:
             return None
         sizes, steps = self._grid, list(self.chunks[len(self.sample_dims) :])
         nbytes = math.prod(self.chunks) * max(self.variable.dtype.itemsize, self.dtype.itemsize)

@@ -215,7 +215,7 @@ def _weights(
         return weights_on(layout, weights, None)
     if weights not in dataset.variables:
         raise NotFound(
-            f"weights={str(weights)!r} is neither {COSLAT!r} nor a variable of the dataset; it has "
+            f"weights={weights!r} is neither {COSLAT!r} nor a variable of the dataset; it has "
             f"{', '.join(map(str, dataset.variables))}."
         )
     return weights_on(layout, dataset[weights].load(), None)

@@ -46,11 +46,13 @@ def root_at(path: str, options: Mapping[str, Any] | None = None) -> Any:
     options : mapping, optional
         Access to a URL.
     """
-    if is_remote(path):
-        return zarr.open(open_remote(parse_address(path, options)), mode="r")
-    if "://" in path:
-        return zarr.open(store_at(path), mode="r")
-    where = Path(path).resolve()
-    if not (where.is_dir() or where.suffix in (ZIPPED, REFERENCES)):
+    store: Any = open_remote(parse_address(path, options)) if is_remote(path) else path
+    if "://" not in path:
+        where = Path(path).resolve()
+        if not (where.is_dir() or where.suffix in (ZIPPED, REFERENCES)):
+            return None
+        store = str(where)
+    try:
+        return zarr.open(store_at(store), mode="r")
+    except FileNotFoundError:
         return None
-    return zarr.open(store_at(str(where)), mode="r")
